@@ -10,6 +10,7 @@ pull, and agents that look alike share their data.
 
 from __future__ import annotations
 
+import argparse
 import os
 from typing import Any
 
@@ -50,10 +51,13 @@ def train(
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", default="sb3_ppo.zip", help="where to write the model")
+    out = parser.parse_args().out
     quick = bool(os.environ.get("CLUSTERED_BANDIT_QUICK"))
-    train(seed=0, steps=8192 if quick else STEPS).save("ppo.zip")
+    train(seed=0, steps=8192 if quick else STEPS).save(out)
     board = cbg.evaluate(
-        ["sb3:ppo.zip", "uniform-glr"],
+        [f"sb3:{out}", "uniform-glr"],
         ENV,
         trials=2 if quick else 500,
         max_pulls=100 if quick else 5_000,

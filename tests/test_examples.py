@@ -11,7 +11,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
 #: What each leaves behind.
 LEFT = {
-    "sb3_ppo": "ppo.zip",
+    "sb3_ppo": "sb3_ppo.zip",
     "maskable_ppo": "maskable.zip",
     "dqn": "dqn.zip",
     "feature_extractor": "extractor.zip",
@@ -29,6 +29,7 @@ def test_recipe_runs(
     pytest.importorskip("pettingzoo")
     monkeypatch.setenv("CLUSTERED_BANDIT_QUICK", "1")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(path)])
     runpy.run_path(str(path), run_name="__main__")
     assert (tmp_path / LEFT[path.stem]).stat().st_size > 0
     printed = capsys.readouterr().out

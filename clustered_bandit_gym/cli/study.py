@@ -14,8 +14,11 @@ import typer
 
 from clustered_bandit_gym.cli.app import command, say, write
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.scoring.numbers import counted
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from clustered_bandit_gym.study import Study
 
 
@@ -77,7 +80,7 @@ def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
         text = json.dumps(columns) + "\n"
     write(text, out)
     if out is not None:
-        say(f"order {order.id}: {order.pulls:,} pulls in {len(order):,} rows")
+        say(f"order {order.id}: {counted(order.pulls, 'pull')} in {counted(len(order), 'row')}")
 
 
 @command("study tell")
@@ -189,6 +192,22 @@ def _from_json(text: str) -> dict[str, Any]:
     return told
 
 
+def _numbers(column: pd.Series[Any], whole: bool) -> pd.Series[Any]:
+    """A column of a CSV file as numbers; `UserError` names the first line that has none."""
+    import pandas as pd
+
+    numbers = pd.to_numeric(column, errors="coerce")
+    bad = numbers.isna() | (whole & (numbers % 1 != 0))
+    if bad.any():
+        place = int(bad.to_numpy().argmax())
+        wanted = "a whole number" if whole else "a number"
+        raise UserError(
+            f"line {place + 2}: {column.name} must be {wanted}, got {column[place]!s}; nothing was "
+            "recorded"
+        )
+    return numbers.astype("int64") if whole else numbers
+
+
 def _from_csv(text: str, study: Study) -> dict[str, Any]:
     """The arguments of `Study.tell`; lines of one row belong together."""
     import pandas as pd
@@ -196,24 +215,28 @@ def _from_csv(text: str, study: Study) -> dict[str, Any]:
     try:
         table = pd.read_csv(io.StringIO(text))
     except ValueError as error:
-        raise UserError(f"the rewards cannot be read: {error}") from None
+        raise UserError(f"the rewards are not a CSV file with a header: {error}") from None
     placed = "row" in table or {"agent", "arm"}.issubset(table)
     if "order" not in table or not placed or ("reward" in table) == ("sum" in table):
         raise UserError(
-            "expected the columns order, row (or agent and arm), and either reward or sum; got "
-            f"{', '.join(map(str, table))}"
+            "expected the columns order, row (or agent and arm), and either reward or sum, separated "
+            f"by commas; got {', '.join(map(str, table))}"
         )
+    if table.empty:
+        raise UserError("the rewards have a header and no lines")
+    for name in table.columns.intersection(["order", "row", "agent", "arm", "reward", "sum"]):
+        table[name] = _numbers(table[name], whole=name not in ("reward", "sum"))
     orders = table["order"].unique().tolist()
     if len(orders) != 1:
-        raise UserError(
-            f"expected lines of one order, got {len(orders)} orders; tell one at a time"
-        )
+        raise UserError(f"expected lines of one order, got orders {orders}; tell one at a time")
     if "row" not in table:
         agents, arms, _ = study.order(orders[0]).asked
         rows = pd.DataFrame({"agent": agents, "arm": arms}).reset_index(names="row")
         table = table.merge(rows, how="left", on=["agent", "arm"])
         if rows.duplicated(["agent", "arm"]).any() or table["row"].isna().any():
-            raise UserError("agent and arm do not name one row of the order each; give the row")
+            raise UserError(
+                "some pair of agent and arm is not in the order, or several times; give the row"
+            )
     told: dict[str, Any] = {"order": orders[0]}
     if "reward" in table:
         rewards = table.groupby("row", sort=False, dropna=False)["reward"].agg(list)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from clustered_bandit_gym.cli.app import FAILED, bar, command, say, write
+from clustered_bandit_gym.cli.app import FAILED, command, say, write
 from clustered_bandit_gym.errors import UserError
 
 
@@ -43,7 +43,7 @@ def run(
         link=link,
         guarantee=guarantee,
         overwrite=overwrite,
-        progress=bar(quiet),
+        progress=not quiet,
     )
     typer.echo(readme(submission))
     shown = shlex.quote(str(out))

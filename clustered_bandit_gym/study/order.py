@@ -146,7 +146,9 @@ class Reader(NamedTuple):
     def _check(self, what: str, numbers: Floats, rows: Ints, among: Floats | None = None) -> None:
         """Refuse numbers (of these rows) outside of the support, up to rounding, or not `among`
         these values."""
-        expected = f"finite numbers, the support is {self.support}"
+        expected = "finite numbers"
+        if self.support is not None:
+            expected = "numbers from {:g} to {:g}".format(*self.support)
         nearest = np.clip(numbers, *(self.support or (None, None)))
         possible = np.isfinite(numbers) & np.isclose(numbers, nearest, 1e-9, 1e-9)
         if among is not None:

@@ -13,6 +13,7 @@ it; the folder can be deleted afterwards.
 from __future__ import annotations
 
 import shutil
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import user_files, versions
 from clustered_bandit_gym.harness.play import Row, resolve_policies
-from clustered_bandit_gym.harness.run import evaluate, progress_bar
+from clustered_bandit_gym.harness.run import evaluate
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
 from clustered_bandit_gym.harness.settings import PACKAGE
 from clustered_bandit_gym.suite.cells import DIGESTS, GIVE_UP, SuiteCell, played_cells
@@ -82,10 +83,16 @@ def run_suite(
         )
     rows: list[Row] = []
     cells = played_cells("v2", quick)
-    for cell in progress_bar(iterable=cells, unit="cell", disable=not progress, dynamic_ncols=True):
+    if progress and not hasattr(policy, "solve"):
+        text = "This policy pulls one by one, which takes hours where a `solve` takes minutes"
+        print(text, file=sys.stderr)
+    for number, cell in enumerate(cells, 1):
+        if progress:
+            print(f"{cell.name} ({number} of {len(cells)})", file=sys.stderr)
         found = play_cell(policy, cell, GIVE_UP, 1, folder / ".trials")
         if any(row["outcome"] not in UNFINISHED for row in found):
-            found = play_cell(policy, cell, cell.count(quick), n_jobs, folder / ".trials")
+            trials = cell.count(quick)
+            found = play_cell(policy, cell, trials, n_jobs, folder / ".trials", progress)
         rows += found
     metadata["sources"] = _copy_sources(policy, folder / "source")
     submission = Submission(folder, metadata, rows, score(rows, quick, stated))
@@ -97,7 +104,12 @@ def run_suite(
 
 
 def play_cell(
-    policy: Any, cell: SuiteCell, trials: int, n_jobs: int = 1, out: Path | None = None
+    policy: Any,
+    cell: SuiteCell,
+    trials: int,
+    n_jobs: int = 1,
+    out: Path | None = None,
+    progress: bool = False,
 ) -> list[Row]:
     """The first `trials` trials of a policy on a cell, as rows of a submission."""
     setting = cell.setting(stepper=not hasattr(policy, "solve"))
@@ -109,7 +121,7 @@ def play_cell(
         n_jobs=n_jobs,
         out=out,
         backend="processes",  # not in this process, which knows other policies
-        progress=False,
+        progress=progress,
         bound=False,
         **setting.kwargs,
     )

@@ -145,7 +145,7 @@ function mark(g, row, x, y, r = 5.5) {
   if (row.verdict === "FAIL") { const k = r + 3.5; g.append(el("path", {class: "cross", d: `M${x-k},${y-k}l${2*k},${2*k}M${x+k},${y-k}l${-2*k},${2*k}`})); }
   return shape;
 }
-const suffix = row => (row.verdict === "FAIL" ? ", FAIL" : "") + (row.unfinished ? `, ${num(row.unfinished)} of ${num(row.trials)} unfinished` : "")
+const suffix = row => (row.verdict === "FAIL" ? ", FAIL" : "") + (row.unsolved ? ", not solved" : "") + (row.unfinished ? `, ${num(row.unfinished)} of ${num(row.trials)} unfinished` : "")
   + (row.pulls_mean === 0 ? ", zero pulls" : "");
 function dashes(policy) { const d = DATA.styles[policy].dashes; return Array.isArray(d) ? d[1].map(x => 2 * x).join(" ") : "none"; }
 /** A picture of the policy's mark. */
