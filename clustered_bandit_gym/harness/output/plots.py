@@ -14,6 +14,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
@@ -156,13 +157,15 @@ def _draw_marks(ax: Axes, rows: pd.DataFrame, x: str, measure: Measure, *, joine
     y = measure.centre
     rows = rows[rows[y] > 0]
     lowest = rows[y].min() / 2  # ends bars that reach zero
-    for policy, own in rows.groupby("policy", sort=False):
+    policies = list(rows.groupby("policy", sort=False))
+    # Later marks are smaller, so that equal ones beneath them can be seen.
+    for size, (policy, own) in zip(np.linspace(9, 5, len(policies)), policies, strict=True):
         look = style_of(str(policy))
         if joined:
             ax.plot(own[x], own[y], color=look.colour, ls=look.dashes, lw=1.2)
         finished = own["unfinished"] == 0
         for face, part in ((look.colour, own[finished]), ("white", own[~finished])):
-            ax.plot(part[x], part[y], look.marker, color=look.colour, mfc=face, ms=6, zorder=4)
+            ax.plot(part[x], part[y], look.marker, color=look.colour, mfc=face, ms=size, zorder=4)
         failed = own[own["verdict"] == "FAIL"]
         ax.plot(failed[x], failed[y], "x", color=_FAIL, ms=11, mew=2, zorder=5)
         if measure.low:
