@@ -36,15 +36,15 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     """The two tables of a board: correctness and pulls, then busiest agent and communication.
     Columns without a figure are left out.
 
-    Where a tail is heavy the median leads. Where settings vary, one centre and no interval of the
-    ratio are shown, so that the table fits into a terminal.
+    Where a tail is heavy the median replaces the mean. Where settings vary, one centre and no
+    interval of the ratio are shown, so that the table fits into a terminal.
     """
     settings = summary[varied].map(setting).rename(columns=symbol)
     texts = settings.join(pd.DataFrame([_texts(row) for row in summary.to_dict("records")]))
-    pulls = ["median pulls", "mean"] if summary["heavy_tail"].any() else ["mean pulls", "median"]
+    pulls = ["median pulls"] if summary["heavy_tail"].any() else ["mean pulls", "median"]
     if varied:
         texts["vs naive"] = texts["vs naive"].str.partition(" ")[0]
-        pulls.pop()
+        pulls = pulls[:1]
     scores = ["wrong", "unfin.", "error rate", "verdict", *pulls, "vs naive", "vs bound"]
     tables = []
     for title, heads in (
