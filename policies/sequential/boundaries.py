@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Bools, Floats
 
 #: `half_normal_pair` finds a minimum by Newton's method, to about 1e-12; this much is subtracted so
 #: that it is never above it.
@@ -86,8 +86,36 @@ def half_normal_pair(difference: Any, n_a: Any, n_b: Any, rho: Any) -> Floats:
     least = 0.5 * (z_a * z_a + z_b * z_b) + log_ndtr(z_a) + log_ndtr(z_b) + mixing - SAFETY
     # Nothing is claimed where Newton's method has not converged: far on the wrong side, or with very
     # unequal pulls.
-    alike = np.maximum(n_a, n_b) <= MOST_RATIO * np.minimum(n_a, n_b)
-    return np.where(alike & done & ~np.isnan(least), least, -np.inf)
+    return np.where(_alike(n_a, n_b) & done & ~np.isnan(least), least, -np.inf)
+
+
+def half_normal_pair_reaches(
+    difference: Floats, n_a: Floats, n_b: Floats, rho: Floats, level: Floats
+) -> Bools:
+    """(P,) whether `half_normal_pair` is at least `level`; all arguments are (P,).
+
+    Its terms are those of `pair_evidence`, ln 2 for each arm, and ln Φ(z) ≤ 0 for each arm. So it is
+    never more than 2 ln 2 larger. It is never smaller where both z ≥ 0 at its minimum x, hence
+    Φ ≥ ½: that is where the convex function falls at x = 0 and rises at x = difference. Newton's
+    method is left for what is between, and for very unequal pulls.
+    """
+    evidence = pair_evidence(difference, n_a, n_b, rho)
+    worth_a, worth_b = n_a**2 / (n_a + rho), n_b**2 / (n_b + rho)
+    # The slope of z²/2 + ln Φ(z) is √(2/π) at z = 0, and more than z everywhere.
+    inside = worth_a * (2 / np.pi) <= (worth_b * difference) ** 2
+    inside &= worth_b * (2 / np.pi) <= (worth_a * difference) ** 2
+    inside &= (difference > 0) & _alike(n_a, n_b)
+    reached = (evidence >= level) & inside
+    unclear = ~reached & (evidence + 2 * np.log(2) >= level)
+    if unclear.any():
+        pairs = (each[unclear] for each in (difference, n_a, n_b, rho))
+        reached[unclear] = half_normal_pair(*pairs) >= level[unclear]
+    return reached
+
+
+def _alike(n_a: Any, n_b: Any) -> Any:
+    """Pairs whose pulls are not too unequal for a claim."""
+    return np.maximum(n_a, n_b) <= MOST_RATIO * np.minimum(n_a, n_b)
 
 
 def _derivatives(z: Floats) -> tuple[Floats, Floats]:

@@ -15,7 +15,10 @@ from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.sequential.betting import Bets
-from clustered_bandit_gym.policies.sequential.boundaries import half_normal, half_normal_pair
+from clustered_bandit_gym.policies.sequential.boundaries import (
+    half_normal,
+    half_normal_pair_reaches,
+)
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: Weight of the sub-Gaussian test beside the bets. Betting costs ln(1/0.7) = 0.4 nats more for it.
@@ -90,7 +93,8 @@ class Cells:
         if hope.any():
             n_a, n_b = n_a[hope], n_b[hope]
             rho, weight = self.scales.at(np.minimum(n_a, n_b))
-            shown[hope] = half_normal_pair(d[hope], n_a, n_b, rho) >= level[hope] - weight
+            needed = level[hope] - weight
+            shown[hope] = half_normal_pair_reaches(d[hope], n_a, n_b, rho, needed)
         return shown
 
     def shows_worse(self, rows: Ints, arm: Ints, shift: float, level: Any, among: Bools) -> Bools:

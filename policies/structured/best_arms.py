@@ -80,6 +80,7 @@ class _Plan:
         top: the index of the leaders' cells.
         gap: (R, K) leader's average minus the arm's.
         n: (R, K) pulls.
+        together: (R,) rows that are not yet distinct from every other one.
         task: (R, K) arms of live sets with several arms.
         rival: the same without the leaders.
         to_distinct, telling: (R, R) pulls of one arm at both that show x and y distinct, that arm.
@@ -103,8 +104,10 @@ class _Plan:
         self.n_leader = n[top][:, None]
         #: All rows are good enough, but not shown distinct: that, or their best arms, are left.
         self.only_distinct = bool((reps.settled >= 0).all())
-        together = (~reps.distinct).sum(axis=1) > 1
-        open_ = ~reps.resolved & (together if self.only_distinct else reps.settled < 0)
+        alike = ~reps.distinct
+        np.fill_diagonal(alike, False)
+        self.together = alike.any(axis=1)
+        open_ = ~reps.resolved & (self.together if self.only_distinct else reps.settled < 0)
         self.task = reps.live & open_[:, None]
         self.rival = self.task.copy()
         self.rival[top] = False
@@ -121,59 +124,79 @@ class _Plan:
         ahead = budgets.n_agents * nats(budgets.classify()) / eta**2
         expected = ahead + n[:, wanted].sum()
         self.trifle = 0.005 * expected / max(1, self.rival.sum())
-        self.level_beaten = 2 * (nats(budgets.beaten(reps.number)) + slack)[:, None]
-        self.level_close = 2 * (nats(budgets.close(reps.number)) + slack)[:, None]
-        alike = np.nonzero(~reps.distinct)
-        pulls = np.where(wanted, pulls_to_tell(reps, n, *alike), np.inf)
+        self.share = np.sqrt(np.maximum(self.rival.sum(axis=1, keepdims=True), 1))
+        self.level_beaten = 2 * (reps.to_beat + slack)[:, None]
+        self.level_close = 2 * (reps.to_be_close + slack)[:, None]
+        pulls = np.where(wanted, pulls_to_tell(reps, n, *np.nonzero(alike)), np.inf)
         self.telling = np.zeros(reps.distinct.shape, dtype=np.int64)
         self.telling[alike] = pulls.argmin(axis=1)
         self.to_distinct = np.zeros(reps.distinct.shape)
         self.to_distinct[alike] = pulls.min(axis=1)
         np.fill_diagonal(self.to_distinct, np.inf)
-        # Averages may be off: without a second time an unlucky one would never be corrected.
-        self._cover(self._cover(TINY))
+        price = self._cover(TINY)
+        # Averages may be off: without a second time an unlucky one would never be corrected. The
+        # chance of such deviations exceeds the pulls made over the pulls that they could save.
+        doubt = np.sqrt(2 * np.log1p(price / n) * (1 / n + 1 / self.n_leader))
+        self._cover(doubt)
+        self._choose()
 
     def _cover(self, doubt: Any) -> Floats:
-        """Choose how every arm leaves the live sets: `beaten`, `close`, `via` and `elsewhere`.
+        """Work out what each way costs in which an arm can leave the live sets.
 
         Args:
             doubt: (R, K) or one number; every way gets the benefit of such a deviation.
 
-        Returns (R, K) deviations whose chance exceeds the pulls made over the pulls that they could
-        save.
+        Returns (K,) pulls that it takes to be rid of each arm.
         """
-        rival, top, distinct, n, gap = self.rival, self.top, self.distinct, self.n, self.gap
-        size = np.maximum(np.abs(gap) + self.enough + doubt, 1 / np.sqrt(n))
-        beaten = self.level_beaten / size**2
-        close = self.level_close / np.maximum(self.eta - gap + doubt, TINY) ** 2
-        cost = np.where(rival, self._still(beaten), 0.0)
-        cost_close = self._still(close)
-        # For every (x, k) the least cost of closeness at another y. Where x and y are not known to
-        # be distinct, that has to be shown first.
-        at_other = self.to_distinct[:, :, None]
-        second = (cost_close + at_other).min(axis=1)
+        top, gap = self.top, self.gap
+        size = np.maximum(np.abs(gap) + self.enough + doubt, 1 / np.sqrt(self.n))
+        self.beaten = self.level_beaten / size**2
+        self.close = self.level_close / np.maximum(self.eta - gap + doubt, TINY) ** 2
+        self.cost = cost = np.where(self.rival, self._still(self.beaten), 0.0)
+        cost_close = self._still(self.close)
+        second, _ = self._at_other(cost_close)
         # A leader is close once all else has left, which has to be shown anyway: wait for that.
         hardest = np.minimum(cost, second).max(axis=1)
-        waits = (hardest < cost_close[top]) & (self.eta > 0)
-        cost_close[top] = np.where(waits, hardest, cost_close[top])
-        at_other = cost_close + at_other
-        second, via = at_other.min(axis=1), at_other.argmin(axis=1)
-        rest = np.minimum(cost, second)
+        self.waits = (hardest < cost_close[top]) & (self.eta > 0)
+        cost_close[top] = np.where(self.waits, hardest, cost_close[top])
+        self.second, self.via = self._at_other(cost_close)
+        rest = np.minimum(cost, self.second)
         # At y itself the pulls for closeness count towards beating the arm, too.
-        own = np.minimum(np.maximum(cost - cost_close, 0), second)
-        total = cost_close + ~distinct @ rest - rest + own
-        first, least = total.argmin(axis=0), total.min(axis=0)
-        everywhere = cost.sum(axis=0)
-        covered = distinct[:, first] & (least < everywhere) & rival
-        self.via = np.where(covered, first, via)
-        self.elsewhere = covered | (second < cost)
+        own = np.minimum(np.maximum(cost - cost_close, 0), self.second)
+        self.total = cost_close + ~self.distinct @ rest - rest + own
+        self.everywhere = cost.sum(axis=0)
+        return np.minimum(self.total.min(axis=0), self.everywhere)
+
+    def _choose(self) -> None:
+        """Choose how every arm leaves the live sets: `beaten`, `close`, `via` and `elsewhere`."""
+        rival, top, cost, n = self.rival, self.top, self.cost, self.n
+        first, least = self.total.argmin(axis=0), self.total.min(axis=0)
+        covered = self.distinct[:, first] & (least < self.everywhere) & rival
+        self.via = np.where(covered, first, self.via)
+        self.elsewhere = covered | (self.second < cost)
         # The leader may be wrong, too, which a comparison with the runner-up would show.
         runner_up = np.where(rival, cost, np.inf).min(axis=1)
-        self.elsewhere[top] = self.task[top] & (second[top] < runner_up)
-        self.beaten, self.close = np.maximum(beaten, n), np.maximum(close, n)
-        self.close[top] = np.where(waits, np.inf, self.close[top])
-        price = np.minimum(least, everywhere)
-        return np.sqrt(2 * np.log1p(price / n) * (1 / n + 1 / self.n_leader))
+        self.elsewhere[top] = self.task[top] & (self.second[top] < runner_up)
+        self.beaten, self.close = np.maximum(self.beaten, n), np.maximum(self.close, n)
+        self.close[top] = np.where(self.waits, np.inf, self.close[top])
+
+    def _at_other(self, cost: Floats) -> tuple[Floats, Ints]:
+        """For every (x, k) the least cost (R, K) of closeness at another y, and that y.
+
+        Where x and y are not known to be distinct, that has to be shown first.
+        """
+        rows, arms = np.arange(cost.shape[0])[:, None], np.arange(cost.shape[1])
+        first = cost.argmin(axis=0)
+        others = cost.copy()
+        others[first, arms] = np.inf
+        own = rows == first
+        via = np.where(own, others.argmin(axis=0), first)
+        least = np.where(own, others.min(axis=0), cost.min(axis=0))
+        if self.together.any():
+            with_distinct = cost + self.to_distinct[self.together][:, :, None]
+            least[self.together] = with_distinct.min(axis=1)
+            via[self.together] = with_distinct.argmin(axis=1)
+        return least, via
 
     def times(self) -> Floats:
         """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
@@ -185,7 +208,9 @@ class _Plan:
         x, k = np.nonzero(now & self.elsewhere)
         y = self.via[x, k]
         apart = self.distinct[x, y]
-        self._aim_at_closeness(y[apart], k[apart], goal)
+        close = np.zeros_like(now)
+        close[y[apart], k[apart]] = True  # one y may serve many x
+        self._aim_at_closeness(close, goal)
         self._aim_at_distinct(x[~apart], y[~apart], goal)
         if self.only_distinct:
             x, y = np.nonzero(np.triu(~self.distinct, 1))
@@ -205,8 +230,10 @@ class _Plan:
         for row in (x, y):
             np.maximum.at(goal, (row, arm), self._next(pulls, self.n[row, arm]))
 
-    def _aim_at_closeness(self, y: Ints, k: Ints, goal: Floats) -> None:
-        """Raise the goals of arms k at y, and of live arms there that k is not yet close to."""
+    def _aim_at_closeness(self, at: Bools, goal: Floats) -> None:
+        """Raise the goals of the cells `at` (R, K), arms k at y, and of live arms there that k is not
+        yet close to."""
+        y, k = np.nonzero(at)
         own_n = self.n[y, k]
         np.maximum.at(goal, (y, k), self._next(self.close[y, k], own_n))
         margin = np.maximum(self.eta + self.gap[y] - self.gap[y, k][:, None], 0)
@@ -233,7 +260,6 @@ class _Plan:
         small batch, so that a task that was begun is not given up for one that looks a little
         cheaper.
         """
-        share = np.sqrt(np.maximum(self.rival.sum(axis=1, keepdims=True), 1))
         own = 1 / (1 / need - 1 / np.maximum(self.n_leader, 2 * need))
-        leader = np.maximum(2 * need - self.n_leader, 0) / share
+        leader = np.maximum(2 * need - self.n_leader, 0) / self.share
         return np.maximum(np.maximum(own - self.n, 0) + leader, TUNING.least * self.n)

@@ -146,16 +146,18 @@ class Discovery:
         reps, leader = self.reps, self.reps.leader
         n = record.n[rows][:, None]
         # Agents of one cluster have the same variances.
-        weight = n * reps.n / ((n + reps.n) * 2 * self.of_cell)
+        weight = n * reps.n / ((n + reps.n) * (2 * self.of_cell))
         terms = weight * (record.mean[rows][:, None] - reps.mean) ** 2
         on_leader = terms[:, np.arange(leader.size), leader]
         odd = on_leader > TUNING.odd_leader
-        for part in (terms, terms[:, :, np.unique(leader)]):
-            count = part.shape[2]
+        distance = terms.sum(axis=2)
+        some = np.unique(leader)
+        on_some = terms[:, :, some].sum(axis=2)
+        for part, count in ((distance, terms.shape[2]), (on_some, some.size)):
             # Twice in 10^4 by chance, for 3 to 100 arms; 4 allows for the skew with few arms.
             limit = count / 2 + TUNING.deviations * sqrt(count / 2) + 4
-            odd |= part.sum(axis=2) > limit
-        return odd, terms.sum(axis=2), on_leader
+            odd |= part > limit
+        return odd, distance, on_leader
 
     def _promote(self, row: int) -> None:
         """Make a drawn agent a representative, unless fresh pulls show that it looks like one."""

@@ -36,14 +36,21 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> Bools:
     """
     difference = cells.mean[a] - cells.mean[b]
     n_a, n_b = cells.n[a], cells.n[b]
-    arm = (difference**2 * n_a * n_b / (n_a + n_b)).argmax(axis=1)
+    distance = difference**2 * n_a * n_b / (n_a + n_b)
+    arm = distance.argmax(axis=1)
     larger = difference[np.arange(a.size), arm] > 0
     low, high = np.where(larger, (b, a), (a, b))
     one_arm = level + np.log(4 * difference.shape[1])
     shown = cells.shows((low, arm), (high, arm), 0.0, one_arm)
+    all_arms, half = level + np.log(2 * 8), 0.5 * distance.sum(axis=1)
     for rho in 16 * 8.0 ** np.arange(8.0):
-        together = pair_evidence(difference, n_a, n_b, rho).sum(axis=1)
-        shown |= together >= level + np.log(2 * 8)
+        # ñ = n/(1 + ρ/n), so the evidence is at most what the arm with most pulls would make of it.
+        most = half / (1 + rho / cells.n.max())
+        price = 0.5 * np.log1p(cells.n / rho).sum(axis=1)
+        hope = ~shown & (most - price[a] - price[b] >= all_arms)
+        if hope.any():
+            together = pair_evidence(difference[hope], n_a[hope], n_b[hope], rho).sum(axis=1)
+            shown[hope] = together >= all_arms[hope]
     return shown
 
 
@@ -66,16 +73,15 @@ def eliminate(reps: Representatives) -> None:
     A live set that rule (b) would empty is left as it is. That happens only after an error; the
     play must end.
     """
-    leader, level = reps.leader, nats(reps.budgets.beaten(reps.number))
+    leader = reps.leader
     # Only live arms can leave, and the last one never does.
     task = reps.live & ~reps.resolved[:, None]
-    reps.live &= ~reps.cells.shows_worse(np.arange(len(reps)), leader, 0.0, level, task)
+    reps.live &= ~reps.cells.shows_worse(np.arange(len(reps)), leader, 0.0, reps.to_beat, task)
     if reps.eta is None:
         return
     # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter.
     y, k = np.nonzero(reps.distinct @ task)
-    level = nats(reps.budgets.close(reps.number))
-    y, k, left = reps.cells.not_yet_close(y, k, leader, reps.live, reps.eta, level)
+    y, k, left = reps.cells.not_yet_close(y, k, leader, reps.live, reps.eta, reps.to_be_close)
     close = np.zeros_like(task)
     close[y, k] = ~left.any(axis=1)
     shrunk = reps.live & ~(reps.distinct @ close)
@@ -90,8 +96,7 @@ def settle(reps: Representatives) -> Bools:
     others[rows, leader] = False
     within = np.zeros_like(others)
     if reps.epsilon > 0:
-        level = nats(reps.budgets.beaten(reps.number))
-        within = reps.cells.shows_worse(rows, leader, reps.epsilon, level, others)
+        within = reps.cells.shows_worse(rows, leader, reps.epsilon, reps.to_beat, others)
     enough = (within == others).all(axis=1) & (reps.settled < 0)
     reps.settled = np.where(reps.resolved | enough, leader, reps.settled)
     return within

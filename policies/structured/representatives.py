@@ -128,6 +128,7 @@ class Representatives(Record):
     Attributes:
         distinct: (R, R) pairs shown to be of different clusters.
         number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
+        to_beat, to_be_close: (R,) nats that show an arm beaten, and close.
         dropped: candidates dropped so far.
         alike: two settled rows were not told apart for so long that they are taken to be of one
             cluster.
@@ -136,7 +137,7 @@ class Representatives(Record):
     def __init__(self, federation: FederationView, share: float = 1.0) -> None:
         nobody = np.zeros(0, dtype=np.int64)
         super().__init__(federation, Budgets(federation.problem, share), nobody)
-        self.number: Ints = nobody
+        self._set_number(nobody)
         self.distinct = np.zeros((0, 0), dtype=bool)
         self.dropped = 0
         self.alike = False
@@ -144,15 +145,20 @@ class Representatives(Record):
     def __len__(self) -> int:
         return int(self.agents.size)
 
+    def _set_number(self, number: Ints) -> None:
+        self.number = number
+        self.to_beat: Floats = nats(self.budgets.beaten(number))
+        self.to_be_close: Floats = nats(self.budgets.close(number))
+
     def add(self, agent: int) -> None:
         self.append(np.array([agent]))
-        self.number = np.append(self.number, len(self) + self.dropped)
+        self._set_number(np.append(self.number, len(self) + self.dropped))
         self.distinct = np.pad(self.distinct, (0, 1))
 
     def drop(self, row: int) -> None:
         keep = np.arange(len(self)) != row
         self.keep(keep)
-        self.number = self.number[keep]
+        self._set_number(self.number[keep])
         self.distinct = self.distinct[np.ix_(keep, keep)]
         self.dropped += 1
 
