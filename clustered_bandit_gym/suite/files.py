@@ -172,16 +172,20 @@ def write_submission(submission: Submission) -> None:
         (folder / f"{name}.json").write_text(text, encoding="utf-8")
 
 
+def cell_texts(submission: Submission) -> pd.DataFrame:
+    """Texts for humans, one row per cell."""
+    heads = ["cell", "trials", "errors", "verdict", "vs_bound"]
+    heads += ["bits_per_agent", "rounds", "reason"]
+    cells = pd.DataFrame(submission.scores["cells"])[heads]
+    return cells.map(lambda one: number(one) if isinstance(one, float) else str(one))
+
+
 def readme(submission: Submission) -> str:
     """The submission for humans."""
     kind = "quick run, never compared with full runs" if submission.quick else "full run"
     said = "".join(f"- {name}: {markdown(submission.metadata[name])}\n" for name in _TEXTS)
-    heads = ["cell", "trials", "errors", "verdict", "vs_bound"]
-    heads += ["bits_per_agent", "rounds", "reason"]
-    table = pd.DataFrame(submission.scores["cells"])[heads].map(
-        lambda one: markdown(number(one) if isinstance(one, float) else str(one))
-    )
-    lines = [heads, ["---"] * len(heads), *table.to_numpy().tolist()]
+    table = cell_texts(submission).map(markdown)
+    lines = [list(table), ["---"] * len(table.columns), *table.to_numpy().tolist()]
     cells = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"""# {markdown(submission.name)}
 
