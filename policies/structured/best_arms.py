@@ -154,12 +154,12 @@ class _Plan:
         self.close = self.level_close / np.maximum(self.eta - gap + doubt, TINY) ** 2
         self.cost = cost = np.where(self.rival, self._still(self.beaten), 0.0)
         cost_close = self._still(self.close)
-        second, _ = self._at_other(cost_close)
+        second = self._at_other(cost_close)
         # A leader is close once all else has left, which has to be shown anyway: wait for that.
         hardest = np.minimum(cost, second).max(axis=1)
         self.waits = (hardest < cost_close[top]) & (self.eta > 0)
         cost_close[top] = np.where(self.waits, hardest, cost_close[top])
-        self.second, self.via = self._at_other(cost_close)
+        self.cost_close, self.second = cost_close, self._at_other(cost_close)
         rest = np.minimum(cost, self.second)
         # At y itself the pulls for closeness count towards beating the arm, too.
         own = np.minimum(np.maximum(cost - cost_close, 0), self.second)
@@ -172,7 +172,7 @@ class _Plan:
         rival, top, cost, n = self.rival, self.top, self.cost, self.n
         first, least = self.total.argmin(axis=0), self.total.min(axis=0)
         covered = self.distinct[:, first] & (least < self.everywhere) & rival
-        self.via = np.where(covered, first, self.via)
+        self.via = np.where(covered, first, self._cheapest_other(self.cost_close))
         self.elsewhere = covered | (self.second < cost)
         # The leader may be wrong, too, which a comparison with the runner-up would show.
         runner_up = np.where(rival, cost, np.inf).min(axis=1)
@@ -180,29 +180,34 @@ class _Plan:
         self.beaten, self.close = np.maximum(self.beaten, n), np.maximum(self.close, n)
         self.close[top] = np.where(self.waits, np.inf, self.close[top])
 
-    def _at_other(self, cost: Floats) -> tuple[Floats, Ints]:
-        """For every (x, k) the least cost (R, K) of closeness at another y, and that y.
+    def _at_other(self, cost: Floats) -> Floats:
+        """For every (x, k) the least cost (R, K) of closeness at another y.
 
         Where x and y are not known to be distinct, that has to be shown first.
         """
-        rows, arms = np.arange(cost.shape[0])[:, None], np.arange(cost.shape[1])
-        first = cost.argmin(axis=0)
-        others = cost.copy()
-        others[first, arms] = np.inf
-        own = rows == first
-        via = np.where(own, others.argmin(axis=0), first)
+        own, others = _without_first(cost)
         least = np.where(own, others.min(axis=0), cost.min(axis=0))
         if self.together.any():
-            with_distinct = cost + self.to_distinct[self.together][:, :, None]
-            least[self.together] = with_distinct.min(axis=1)
-            via[self.together] = with_distinct.argmin(axis=1)
-        return least, via
+            to_distinct = self.to_distinct[self.together][:, :, None]
+            least[self.together] = (cost + to_distinct).min(axis=1)
+        return least
+
+    def _cheapest_other(self, cost: Floats) -> Ints:
+        """For every (x, k) the y of the least cost in `_at_other`."""
+        own, others = _without_first(cost)
+        via = np.where(own, others.argmin(axis=0), cost.argmin(axis=0))
+        if self.together.any():
+            to_distinct = self.to_distinct[self.together][:, :, None]
+            via[self.together] = (cost + to_distinct).argmin(axis=1)
+        return via
 
     def times(self) -> Floats:
         """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
-        first = np.take_along_axis(self.to_distinct, self.via, axis=1)
-        then = np.where(first > 0, first, np.take_along_axis(self.close, self.via, axis=0))
-        need = np.where(self.elsewhere, then, np.where(self.rival, self.beaten, np.inf))
+        need = np.where(self.rival, self.beaten, np.inf)
+        x, k = np.nonzero(self.elsewhere)
+        y = self.via[x, k]
+        first = self.to_distinct[x, y]
+        need[x, k] = np.where(first > 0, first, self.close[y, k])
         now = (need <= TUNING.urgent * need.min()) & np.isfinite(need)
         goal = np.where(now & ~self.elsewhere, self._next(self.beaten, self.n), 0.0)
         x, k = np.nonzero(now & self.elsewhere)
@@ -260,6 +265,13 @@ class _Plan:
         small batch, so that a task that was begun is not given up for one that looks a little
         cheaper.
         """
-        own = 1 / (1 / need - 1 / np.maximum(self.n_leader, 2 * need))
-        leader = np.maximum(2 * need - self.n_leader, 0) / self.share
+        twice = 2 * need
+        own = 1 / (1 / need - 1 / np.maximum(self.n_leader, twice))
+        leader = np.maximum(twice - self.n_leader, 0) / self.share
         return np.maximum(np.maximum(own - self.n, 0) + leader, TUNING.least * self.n)
+
+
+def _without_first(cost: Floats) -> tuple[Bools, Floats]:
+    """(R, K) the row in which each arm costs least, and the costs with infinity there."""
+    first = np.arange(cost.shape[0])[:, None] == cost.argmin(axis=0)
+    return first, np.where(first, np.inf, cost)

@@ -202,7 +202,7 @@ class _Block:
 
     Attributes:
         record: the agents' pulls, and what they gave.
-        rep_pulls: (R, K) pulls of the representatives.
+        rep_pulls, rep_mean: (K, R) pulls and averages of the representatives.
         fit: (n, R) log-likelihood of each cluster, up to a constant.
         ruled_out: (n, R) clusters that are ruled out.
         total: (n,) pulls so far.
@@ -213,7 +213,7 @@ class _Block:
         self.plan, self.tests = plan, tests
         reps = plan.reps
         self.record = Record(reps.federation, reps.budgets, agents)
-        self.rep_pulls = plan.worth
+        self.rep_pulls, self.rep_mean = plan.worth.T.copy(), reps.mean.T.copy()
         self.fit = np.zeros((agents.size, len(reps)))
         self.ruled_out = np.zeros(self.fit.shape, dtype=bool)
         self.total, self.since = np.zeros((2, agents.size))
@@ -274,6 +274,6 @@ class _Block:
         """(rows, R) half the squared distance of each agent's average of an arm from each
         representative's, in units of noise."""
         n = (self.record.n[rows, arms] / self.plan.noise[arms])[:, None]
-        n_rep = self.rep_pulls[:, arms].T
-        distance = self.plan.reps.mean[:, arms].T - self.record.mean[rows, arms][:, None]
+        n_rep = self.rep_pulls[arms]
+        distance = self.rep_mean[arms] - self.record.mean[rows, arms][:, None]
         return n_rep * (0.5 * n) / (n_rep + n) * distance**2

@@ -7,6 +7,7 @@ tests of `evidence.py`, from pulls made after they were chosen.
 from __future__ import annotations
 
 from math import ceil, floor, log, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -123,8 +124,9 @@ class Discovery:
         look = self.effort if self.every_arm else look
         drawn.pull_where(look * self.variance - drawn.n[rows], rows)
         effort = self.effort * self.variance[leader]
+        terms = self._terms(drawn.n[rows][:, None], drawn.mean[rows][:, None])
         while rows.size:
-            odd, distance, on_leader = self._compare(drawn, rows)
+            odd, distance, on_leader = self._compare(terms, leader)
             odd |= self.odd[rows]
             self.odd[rows] = odd
             guess = np.where(odd, np.inf, distance).argmin(axis=1)
@@ -136,18 +138,25 @@ class Discovery:
             near = on_leader[np.arange(rows.size), guess] < TUNING.fitting_leader
             fits = ((pulls >= 1) & near) | (pulls >= 2)
             self.seen[rows[fits]] = self.effort
-            rows, guess = rows[~fits], guess[~fits]
-            drawn.pull(rows, leader[guess], effort[guess] / 4)
+            rows, guess, terms = rows[~fits], guess[~fits], terms[~fits]
+            arm = leader[guess]
+            drawn.pull(rows, arm, effort[guess] / 4)
+            changed = self._terms(drawn.n[rows, arm], drawn.mean[rows, arm], arm)
+            terms[np.arange(rows.size), :, arm] = changed.T
         return rows
 
-    def _compare(self, record: Record, rows: Ints) -> tuple[Bools, Floats, Floats]:
-        """Agents `rows` of a record beside the representatives, all (rows, R): odd or not, half the
-        squared distance in units of noise, and that on the leader alone."""
-        reps, leader = self.reps, self.reps.leader
-        n = record.n[rows][:, None]
+    def _terms(self, n: Floats, mean: Floats, arms: Any = slice(None)) -> Floats:
+        """Half the squared distances of averages of n pulls of `arms` from the representatives', in
+        units of noise."""
         # Agents of one cluster have the same variances.
-        weight = n * reps.n / ((n + reps.n) * (2 * self.of_cell))
-        terms = weight * (record.mean[rows][:, None] - reps.mean) ** 2
+        n_rep, variance = self.reps.n[:, arms], self.of_cell[:, arms]
+        weight = n * n_rep / ((n + n_rep) * (2 * variance))
+        return weight * (mean - self.reps.mean[:, arms]) ** 2
+
+    def _compare(self, terms: Floats, leader: Ints) -> tuple[Bools, Floats, Floats]:
+        """Agents beside the representatives, which have these leaders (R,), from `terms` (rows, R,
+        K); all (rows, R): odd or not, half the squared distance in units of noise, and that on the
+        leader alone."""
         on_leader = terms[:, np.arange(leader.size), leader]
         odd = on_leader > TUNING.odd_leader
         distance = terms.sum(axis=2)
@@ -167,8 +176,9 @@ class Discovery:
         self.odd = np.pad(self.odd, ((0, 0), (0, 1)))
         new = np.array([last])
         self._explore_representatives(new)
-        odd, *_ = self._compare(reps, new)
-        alike = (reps.leader == reps.leader[last]) & ~odd[0]
+        leader = reps.leader
+        odd, *_ = self._compare(self._terms(reps.n[new], reps.mean[new])[None], leader)
+        alike = (leader == leader[last]) & ~odd[0]
         if alike[:last].any():
             reps.drop(last)
             self.forget(last)

@@ -57,6 +57,8 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> Bools:
 # Events 1 and 2: the live sets of the representatives, and which of them are distinct.
 def certify(reps: Representatives) -> None:
     """Mark pairs as distinct that are shown to differ, or have no live arm in common."""
+    if reps.all_distinct:
+        return
     reps.distinct |= ~(reps.live @ reps.live.T)
     np.fill_diagonal(reps.distinct, False)
     a, b = np.nonzero(np.triu(~reps.distinct, 1))
