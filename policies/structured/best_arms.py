@@ -91,7 +91,7 @@ class _Plan:
     """
 
     def __init__(self, reps: Representatives, within: Bools) -> None:
-        budgets, slack, mean = reps.budgets, reps.cells.slack, reps.mean
+        slack, mean = reps.cells.slack, reps.mean
         self.distinct = reps.distinct
         self.eta = eta = -np.inf if reps.eta is None else reps.eta
         self.top = top = (np.arange(len(reps)), reps.leader)
@@ -121,17 +121,18 @@ class _Plan:
         self.live = reps.live & wanted
         # The least batch: a small share of all expected pulls over the number of tasks. Agents take
         # `ahead` to be assigned, if differences are about η.
-        ahead = budgets.n_agents * nats(budgets.classify()) / eta**2
+        ahead = reps.budgets.n_agents * reps.to_classify / eta**2
         expected = ahead + n[:, wanted].sum()
         self.trifle = 0.005 * expected / max(1, self.rival.sum())
         self.share = np.sqrt(np.maximum(self.rival.sum(axis=1, keepdims=True), 1))
         self.level_beaten = 2 * (reps.to_beat + slack)[:, None]
         self.level_close = 2 * (reps.to_be_close + slack)[:, None]
-        pulls = np.where(wanted, pulls_to_tell(reps, n, *np.nonzero(alike)), np.inf)
         self.telling = np.zeros(reps.distinct.shape, dtype=np.int64)
-        self.telling[alike] = pulls.argmin(axis=1)
         self.to_distinct = np.zeros(reps.distinct.shape)
-        self.to_distinct[alike] = pulls.min(axis=1)
+        if self.together.any():
+            pulls = np.where(wanted, pulls_to_tell(reps, n, *np.nonzero(alike)), np.inf)
+            self.telling[alike] = pulls.argmin(axis=1)
+            self.to_distinct[alike] = pulls.min(axis=1)
         np.fill_diagonal(self.to_distinct, np.inf)
         price = self._cover(TINY)
         # Averages may be off: without a second time an unlucky one would never be corrected. The

@@ -129,6 +129,7 @@ class Representatives(Record):
         distinct: (R, R) pairs shown to be of different clusters.
         number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
         to_beat, to_be_close: (R,) nats that show an arm beaten, and close.
+        to_classify: nats that rule a cluster out at an agent, in a first attempt.
         dropped: candidates dropped so far.
         alike: two settled rows were not told apart for so long that they are taken to be of one
             cluster.
@@ -138,6 +139,7 @@ class Representatives(Record):
         nobody = np.zeros(0, dtype=np.int64)
         super().__init__(federation, Budgets(federation.problem, share), nobody)
         self._set_number(nobody)
+        self.to_classify = float(nats(self.budgets.classify()))
         self.distinct = np.zeros((0, 0), dtype=bool)
         self.dropped = 0
         self.alike = False
