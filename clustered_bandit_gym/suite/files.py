@@ -185,7 +185,7 @@ def readme(submission: Submission) -> str:
     kind = "quick run, never compared with full runs" if submission.quick else "full run"
     said = "".join(f"- {name}: {markdown(submission.metadata[name])}\n" for name in _TEXTS)
     table = cell_texts(submission).map(markdown)
-    lines: list[list[str]] = [list(table), ["---"] * len(table.columns), *table.to_numpy().tolist()]
+    lines = [map(str, table), ["---"] * len(table.columns), *table.to_numpy().tolist()]
     cells = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"""# {markdown(submission.name)}
 
