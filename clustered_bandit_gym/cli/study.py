@@ -118,7 +118,7 @@ def status(study: Path, *, json_: bool = False) -> None:
         return
     typer.echo(str(now))
     if now.done:
-        typer.echo(agent_table(opened).to_csv(index=False), nl=False)
+        typer.echo(agent_table(opened).to_csv(index=False, float_format="%.6g"), nl=False)
 
 
 @command("study report")

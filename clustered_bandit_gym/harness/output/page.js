@@ -9,7 +9,8 @@ const colourOf = policy => DATA.styles[policy].colour === "#000000" ? "var(--ink
 function num(x, digits = 3) {
   if (x === null || x === undefined || x === "") return "–";
   if (typeof x !== "number") return String(x);
-  const whole = Math.round(x), a = Math.abs(x), full = Math.abs(Number(x.toPrecision(digits))) >= 10 ** (digits - 1);
+  const even = 2 * Math.round(x / 2);  // halves go to the even number, as on the printed board
+  const whole = Math.abs(x - even) === .5 ? even : Math.round(x), a = Math.abs(x), full = Math.abs(Number(x.toPrecision(digits))) >= 10 ** (digits - 1);
   if (Math.abs(whole) < 1e5 && (x === whole || full)) return whole.toLocaleString("en-US");
   if (a >= 1e-3 && a < 1000) return x.toPrecision(digits);
   return x.toExponential(digits - 1).replace("e+", "e");
