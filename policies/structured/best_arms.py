@@ -86,6 +86,11 @@ class _Plan:
         to_distinct, telling: (R, R) pulls of one arm at both that show x and y distinct, that arm.
         beaten, close: (R, K) pulls of the arm, with a leader that is known, that show it beaten at
             x, or close at y.
+        cost, cost_close: (R, K) pulls still to make until the arm is beaten at x, or close at y.
+        second: (R, K) the least cost of closeness at a y other than x.
+        total, everywhere: (R, K) the cost of settling arm k by closeness at y first, (K,) of beating
+            it wherever it is live.
+        waits: (R,) rows whose leader is close once all other live arms have left.
         via: (R, K) the y at which arm k of x is to be shown close.
         elsewhere: (R, K) tasks that are to be settled by closeness at `via`.
     """
