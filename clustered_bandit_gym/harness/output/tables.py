@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import re
+import shutil
+import sys
 import textwrap
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
@@ -30,7 +32,9 @@ class Document(ABC):
         """Title, tables and notes."""
 
     def __str__(self) -> str:
-        return self.to_text()
+        # Not what a notebook's kernel was started from, which may be a terminal.
+        terminal = sys.stdout.isatty()
+        return self.to_text(shutil.get_terminal_size().columns if terminal else 120)
 
     def to_text(self, width: int = 120) -> str:
         """Plain text of about `width` columns; a table that is wider continues below."""
@@ -40,7 +44,9 @@ class Document(ABC):
             # What is left of the figures repeats where a table continues.
             left = list(table.cells)[: table.places + 1]
             shown = table.cells.map(plain).set_index(left).to_string(line_width=width)
-            texts.append(re.sub(r" +$", "", f"{table.title}\n{shown}", flags=re.MULTILINE))
+            # pandas ends the lines of heads that continue with a backslash.
+            shown = re.sub(r"(  \\)? *$", "", shown, flags=re.MULTILINE)
+            texts.append(f"{table.title}\n{shown}")
         wrapper = textwrap.TextWrapper(width, initial_indent="• ", subsequent_indent="  ")
         return "\n\n".join([*texts, "\n".join(map(wrapper.fill, notes))]).rstrip()
 

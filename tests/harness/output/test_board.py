@@ -44,6 +44,7 @@ def test_printed_board_fits_and_says_what_matters(small: cbg.Board, swept: cbg.B
             text = board.to_text(width=width)
             assert max(map(len, text.splitlines())) <= width
             assert "…" not in text
+            assert "\\" not in text
             assert "INCONCLUSIVE" in text
     text = str(small)
     for part in (
@@ -61,6 +62,22 @@ def test_printed_board_fits_and_says_what_matters(small: cbg.Board, swept: cbg.B
     assert "average over the generator" in text
     assert re.search(r"ClusteredBAI-Tiny-v0 +4 +naive", str(swept))
     assert "vs naive" not in cbg.Board(rows("bai-cl", [1.0, 2.0])).to_text().partition("•")[0]
+
+
+def test_a_table_that_continues_below_repeats_the_names(small: cbg.Board) -> None:
+    parts = small.to_text(80).partition("\n\n•")[0].split("\n\n")[1:]
+    assert len(parts) > 2
+    for part in parts:
+        assert re.search(r"^bai-cl ", part, re.MULTILINE), part
+
+
+def test_a_printed_board_is_as_wide_as_the_terminal(
+    small: cbg.Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert str(small) == small.to_text(120)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert str(small) == small.to_text(80)
 
 
 def test_notes_name_delta_where_the_title_cannot() -> None:
