@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.harness.run import progress_bar
 from clustered_bandit_gym.study.study import Study
 
 
@@ -36,6 +35,8 @@ def drive(
             asked for; it is then called again for the rest, with a warning the first time.
         progress: show a progress bar; by default in a terminal.
     """
+    from clustered_bandit_gym.harness.run import progress_bar
+
     study = Study(policy, problem, path, seed, values=values)
     hidden = None if progress is None else not progress  # None: unless in a terminal
     with progress_bar(unit=" pulls", unit_scale=True, disable=hidden) as bar:

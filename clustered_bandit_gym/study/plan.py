@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, RewardModel
-from clustered_bandit_gym.harness.run import evaluate
 
 #: Policies that treat every agent alone, then policies that share between agents.
 POLICIES = (
@@ -80,6 +79,8 @@ def plan(
         **settings: keywords of `evaluate` and of the environment, such as `seed`, `delta` (0.05),
             `epsilon`, `max_pulls` (10^10), or ``told={"eta": None}`` for what is not known.
     """
+    from clustered_bandit_gym.harness.run import evaluate
+
     law = rewards or Bernoulli()
     if means is not None:
         settings["instance"] = _spread(means, n_agents, law)
