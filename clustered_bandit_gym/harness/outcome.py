@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,11 @@ def describe(error: BaseException, seen: BaseException) -> str:
         if players and not file.name.startswith("<"):
             place = f" ({file.name}, line {frame.lineno})"
     return f"{type(error).__name__}: {text_of(error)}{place}".replace("\n", " ")
+
+
+def without_place(message: str) -> str:
+    """A message of `describe` for readers who do not look for a bug: without the line of code."""
+    return re.sub(r" \([^()]+, line \d+\)", "", message)
 
 
 def text_of(error: BaseException) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.outcome import without_place
 from clustered_bandit_gym.harness.output.escape import markdown
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import number
@@ -80,8 +81,11 @@ class Submission:
 
     @property
     def entries(self) -> dict[str, dict[str, Any]]:
-        """The scores of each cell."""
-        return {entry["cell"]: entry for entry in self.scores["cells"]}
+        """The scores of each cell; reasons name no line of code."""
+        found = {}
+        for entry in self.scores["cells"]:
+            found[entry["cell"]] = entry | {"reason": without_place(entry["reason"])}
+        return found
 
 
 def rows_by_cell(rows: list[Row]) -> dict[str, pd.DataFrame]:
@@ -176,7 +180,7 @@ def cell_texts(submission: Submission) -> pd.DataFrame:
     """Texts for humans, one row per cell."""
     heads = ["cell", "trials", "errors", "verdict", "vs_bound"]
     heads += ["bits_per_agent", "rounds", "reason"]
-    cells = pd.DataFrame(submission.scores["cells"])[heads]
+    cells = pd.DataFrame(submission.entries.values())[heads]
     return cells.map(lambda one: number(one) if isinstance(one, float) else str(one))
 
 

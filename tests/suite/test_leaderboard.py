@@ -113,6 +113,13 @@ def test_the_order_as_json(folders: list[Path]) -> None:
     assert "solves none" in places["told", "empirical", "random"]["reason"]
 
 
+def test_reasons_name_no_line_of_code() -> None:
+    quick = Path(__file__).parents[2] / "submissions" / "quick"
+    found = board_json([quick / "collaborative", quick / "naive"])
+    assert "but M = 3; use cluster-then-bai (" in found
+    assert ".py" not in found
+
+
 def test_the_order_as_a_table(folders: list[Path]) -> None:
     lines = top_lines(folders).splitlines()
     assert [line.split("|")[2].strip() for line in lines[2:4]] == ["naive:engine=mixture", "naive"]

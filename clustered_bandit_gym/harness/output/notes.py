@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from clustered_bandit_gym.harness.output.escape import plain
+from clustered_bandit_gym.harness.outcome import without_place
 from clustered_bandit_gym.harness.output.layout import places
 from clustered_bandit_gym.harness.scoring.summary import FAILED, UNFINISHED
 
@@ -71,7 +72,10 @@ def notes_of(
         )
     failed = trials[trials["outcome"].isin(FAILED)]
     for row in failed.drop_duplicates("policy").to_dict("records"):
-        notes.append(f"{row['policy']}, trial {row['trial']}: {row['message']}")
+        message = row["message"]
+        if message.startswith("NotApplicable"):
+            message = without_place(message)
+        notes.append(f"{row['policy']}, trial {row['trial']}: {message}")
     if len(heavy):
         notes.append(
             f"Heavy tail ({_names(heavy, where)}): one trial holds up to "

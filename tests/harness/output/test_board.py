@@ -136,6 +136,16 @@ def test_errors_show_their_message() -> None:
     assert "ZeroDivisionError: no such luck" in text.replace("\n", " ")
 
 
+def test_a_board_names_the_line_of_a_crash_but_not_why_a_policy_is_not_applicable() -> None:
+    told = {"eta": None}
+    board = cbg.evaluate(["bai-cl", Fails()], TINY, trials=1, progress=False, told=told)
+    notes = " ".join(board.notes)
+    assert "no such luck (harness_players.py, line" in notes
+    assert "or use the naive scheme" in notes
+    assert "bai_cl.py" not in notes
+    assert board.trials["message"].str.contains("bai_cl.py, line").any()
+
+
 def test_note_on_what_was_not_checked() -> None:
     def unchecked(**more: Any) -> list[str]:
         notes = cbg.Board(rows("p", [1.0, 2.0], **more)).notes
