@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from clustered_bandit_gym.cli import app
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.suite.cells import TRACKS
+from clustered_bandit_gym.suite.files import cell_texts, load_submission
 from clustered_bandit_gym.suite.leaderboard import board_json, leaderboard_page, load_all
 
 POLICIES = ("naive", "naive:engine=mixture", "fixed", "random")
@@ -114,10 +115,11 @@ def test_the_order_as_json(folders: list[Path]) -> None:
 
 
 def test_reasons_name_no_line_of_code() -> None:
-    quick = Path(__file__).parents[2] / "submissions" / "quick"
-    found = board_json([quick / "collaborative", quick / "naive"])
-    assert "but M = 3; use cluster-then-bai (" in found
-    assert ".py" not in found
+    submission = load_submission(Path(__file__).parents[2] / "submissions/quick/collaborative")
+    assert "(collaborative.py, line" in str(submission.scores)
+    for shown in (submission.entries, cell_texts(submission).to_dict()):
+        assert "but M = 3; use cluster-then-bai" in str(shown)
+        assert ".py" not in str(shown)
 
 
 def test_the_order_as_a_table(folders: list[Path]) -> None:

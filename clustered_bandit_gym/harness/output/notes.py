@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from clustered_bandit_gym.harness.output.escape import plain
 from clustered_bandit_gym.harness.outcome import without_place
+from clustered_bandit_gym.harness.output.escape import plain
 from clustered_bandit_gym.harness.output.layout import places
 from clustered_bandit_gym.harness.scoring.summary import FAILED, UNFINISHED
 
