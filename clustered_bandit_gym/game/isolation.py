@@ -11,19 +11,17 @@ write to a file, to `sys`, or to the objects of an installed library.
 
 from __future__ import annotations
 
-import builtins
 import gc
 import inspect
 import io
 import os
 import pickle
 import random
-import sys
 from collections.abc import Callable
-from functools import cache, lru_cache, partial
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from types import CellType, FunctionType, MethodType, ModuleType, NoneType
+from types import FunctionType, ModuleType, NoneType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -34,10 +32,20 @@ from clustered_bandit_gym.game.problem import Problem
 Program = Callable[..., Any]
 
 COPIES = "programs run on copies; return what the centre needs"
-_PLAIN = {bool, int, float, complex, str, bytes, NoneType, np.bool_, np.int64, np.float64}
-_CONTAINERS = {tuple, list, dict, CellType, MethodType, partial}
+_PLAIN = {
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    NoneType,
+    np.bool_,
+    np.int64,
+    np.float64,
+    np.ndarray,
+}
 _GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
-_CACHED = type(lru_cache(maxsize=1)(len))
 #: Flag of classes that are made at run time, as by a class statement.
 _HEAP_TYPE = 1 << 9
 
@@ -46,13 +54,11 @@ class Isolation:
     """Makes and remembers the copies of one play.
 
     Args:
-        centre: classes of the centre's objects; a program that refers to one gets an `AtCentre`.
-        problem: what every agent is told.
+        federation: what the policy holds; a program that refers to it gets an `AtCentre`.
     """
 
-    def __init__(self, centre: tuple[type, ...], problem: Problem) -> None:
-        self._centre = centre
-        self._problem = problem
+    def __init__(self, federation: Any) -> None:
+        self._federation = federation
         #: The serialised program and the copy that ran last, by the program's name.
         self._ran: dict[str, tuple[bytes, Program]] = {}
 
@@ -69,7 +75,7 @@ class Isolation:
         name = program_name(program)
 
         def run(block: Any, *values: np.ndarray) -> Any:
-            copy = _Loader(io.BytesIO(data)).load()
+            copy = pickle.loads(data)
             self._ran[name] = data, copy
             return copy(block, *[value.copy() for value in values])
 
@@ -79,7 +85,7 @@ class Isolation:
         """Which variables the programs changed in vain, as a hint for the author; "" for none."""
         changed: set[tuple[str, bytes]] = set()
         for data, copy in self._ran.values():
-            before = self._variables(_Loader(io.BytesIO(data)).load())
+            before = self._variables(pickle.loads(data))
             changed |= self._variables(copy).items() - before.items()
         names = ", ".join(sorted({f"`{name}`" for name, _ in changed}))
         return f"a local program changed {names}, but {COPIES}" if names else ""
@@ -99,8 +105,7 @@ class Isolation:
     def _dumped(self, value: Any) -> bytes:
         file = io.BytesIO()
         copier = _Copier(file)
-        copier.centre = self._centre
-        copier.problem = self._problem
+        copier.federation = self._federation
         copier.dump(value)
         return file.getvalue()
 
@@ -114,7 +119,7 @@ def program_name(program: Program) -> str:
 
 
 def is_ours(program: Program) -> bool:
-    """Whether `program` and all that it refers to are code of this package and plain data."""
+    """Whether `program` and all that it refers to are code of this package and data."""
     todo: list[Any] = [program]
     seen: set[int] = set()
     while todo:
@@ -124,19 +129,14 @@ def is_ours(program: Program) -> bool:
             continue
         seen.add(id(value))
         if kind is FunctionType:
-            module = sys.modules.get(value.__module__)
-            own_globals = getattr(module, "__dict__", None) is value.__globals__
-            if not own_globals or not is_own(value.__code__.co_filename):
-                return False
+            ours = is_own(value.__code__.co_filename)
             todo += [value.__closure__, value.__defaults__, value.__kwdefaults__]
         elif isinstance(value, type):
-            if is_foreign(_home(value)):
-                return False
-        elif kind is np.ndarray and not value.dtype.hasobject:
-            continue
-        elif kind in _CONTAINERS or is_own(_file(_home(kind))):
-            todo += gc.get_referents(value)
+            ours = not is_foreign(_home(value))
         else:
+            ours = kind.__module__ == "builtins" or not is_foreign(_home(kind))
+            todo += gc.get_referents(value)
+        if not ours:
             return False
     return True
 
@@ -208,69 +208,23 @@ class AtCentre:
 class _Copier(Pickler):  # type: ignore[misc]
     """cloudpickle with the user's modules by value, and without the objects of the centre."""
 
-    centre: tuple[type, ...]
-    problem: Problem
+    federation: Any
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, self.centre):
-            return AtCentre, ("federation", self.problem)
-        if isinstance(getattr(obj, "__self__", None), _GENERATORS):
-            raise TypeError("a generator of the centre; block.random(...) draws at the agents")
+        if obj is self.federation:
+            return AtCentre, ("federation", obj.problem)
         if isinstance(obj, _GENERATORS):
             return AtCentre, ("generator",)
+        if isinstance(getattr(obj, "__self__", None), _GENERATORS):
+            raise TypeError("a generator of the centre; block.random(...) draws at the agents")
         if isinstance(obj, ModuleType) and is_foreign(obj):
             loading = ("__builtins__", "__loader__", "__spec__", "__cached__")
             state = {name: value for name, value in vars(obj).items() if name not in loading}
-            return ModuleType, (obj.__name__,), state, None, None, _fill
-        made_by_code = isinstance(obj, type) and obj.__flags__ & _HEAP_TYPE
-        if not (made_by_code or type(obj) in (FunctionType, _CACHED)):
-            return super().reducer_override(obj)
-        if not is_foreign(_home(obj)):
-            return NotImplemented  # by reference
-        if made_by_code:
+            return ModuleType, (obj.__name__,), state
+        if isinstance(obj, FunctionType) and is_foreign(_home(obj)):
+            return self._dynamic_function_reduce(obj)
+        if isinstance(obj, type) and obj.__flags__ & _HEAP_TYPE and is_foreign(_home(obj)):
             # Without the id by which cloudpickle would find the original class in this process.
             make, (*arguments, _, extra), *rest = _dynamic_class_reduce(obj)
             return make, (*arguments, None, extra), *rest
-        if type(obj) is _CACHED:
-            return _cached_again, (obj.__wrapped__, obj.cache_parameters())
-        _, arguments, *rest = self._dynamic_function_reduce(obj)
-        return _make_function, arguments, *rest
-
-
-class _Loader(pickle.Unpickler):
-    """Makes the copy. Nothing of a user's module comes in by reference."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        found = super().find_class(module, name)
-        if is_foreign(sys.modules.get(module)):
-            raise pickle.UnpicklingError(f"strict mode: {module}.{name} cannot be copied: {COPIES}")
-        return found
-
-
-def _fill(module: ModuleType, variables: dict[str, Any]) -> None:
-    """Give a copied module its variables; after it was made, since they may refer to it."""
-    vars(module).update(variables, __builtins__=_BUILTINS)
-
-
-def _cached_again(function: Program, parameters: dict[str, Any]) -> Any:
-    """A copy of what `lru_cache` makes, with an empty cache."""
-    return lru_cache(**parameters)(function)
-
-
-def _make_function(code: Any, names: dict[str, Any], *rest: Any) -> FunctionType:
-    names["__builtins__"] = _BUILTINS
-    return FunctionType(code, names, *rest)
-
-
-def _import(name: str, *rest: Any) -> ModuleType:
-    """`import` in a copied program; a user's own modules are copied only if imported outside."""
-    found = builtins.__import__(name, *rest)
-    if is_foreign(found):
-        raise ImportError(
-            f"strict mode: import {name} at the top of the file, not within a local program: "
-            f"{COPIES}"
-        )
-    return found
-
-
-_BUILTINS = {**vars(builtins), "__import__": _import}
+        return super().reducer_override(obj)

@@ -59,7 +59,7 @@ class FederationView:
         # A copy for the centre: the agents' own is within reach of local programs.
         vars(self).update(problem=copy(federation.told), _books=federation, _strict=strict)
         if strict:
-            federation.isolation = Isolation((FederationView, type(federation)), federation.told)
+            federation.isolation = Isolation(self)
 
     @property
     def pulls(self) -> int:

@@ -103,28 +103,6 @@ def test_a_program_that_cannot_be_copied_says_why() -> None:
     assert "programs run on copies; return what the centre needs" in failure
 
 
-class ByName:
-    """An object that pickles itself by its name."""
-
-    def __reduce__(self) -> str:
-        return "BY_NAME"
-
-
-BY_NAME: Any = ByName()
-
-
-def test_an_object_that_pickles_itself_by_its_name_is_no_letter_box() -> None:
-    view = strict_view()
-
-    def program(block: Any) -> None:
-        BY_NAME.found = block.pull_grid(10)
-
-    with pytest.raises(ProgramFailed):
-        view.local(view.agents, program)
-    assert "BY_NAME cannot be copied" in str(view._books.failure)
-    assert not hasattr(BY_NAME, "found")
-
-
 MINE = """
 __name__ = "clustered_bandit_gym.mine"
 FOUND = []
@@ -202,13 +180,3 @@ def test_the_package_is_known_by_its_folders() -> None:
     assert not isolation.is_own(__file__)
     assert not isolation.is_installed(__file__)
     assert all(map(isolation.is_installed, (os.__file__, np.__file__, cbg.__file__)))
-
-
-def test_a_file_name_of_the_package_proves_nothing() -> None:
-    """A program that is compiled under a name of the package's files has variables of its own."""
-    source = "def program(block):\n    found.append(block.pull_grid(1))\n"
-    names: dict[str, Any] = {"found": [], "__name__": isolation.__name__}
-    exec(compile(source, isolation.__file__, "exec"), names)
-    view = strict_view(2)
-    view.local(view.agents, names["program"])
-    assert names["found"] == []

@@ -83,15 +83,6 @@ def in_a_module_by_name(policy: Any, federation: Any) -> Leak:
     return program, lambda: FOUND
 
 
-def in_an_imported_module(policy: Any, federation: Any) -> Leak:
-    def program(block: Any) -> None:
-        import leaks
-
-        leaks.FOUND.append(best(block))
-
-    return program, lambda: FOUND
-
-
 def bound_append(policy: Any, federation: Any) -> Leak:
     found: list[Any] = []
     add = found.append
@@ -230,23 +221,13 @@ def function_attribute(policy: Any, federation: Any) -> Leak:
     return program, lambda: getattr(program, "found", [])
 
 
-@functools.lru_cache
-def store() -> list[Any]:
-    return []
-
-
-def cached_function(policy: Any, federation: Any) -> Leak:
-    store.cache_clear()
-    return lambda block: store().append(best(block)), lambda: store()
-
-
 LEAKS: dict[str, Callable[[Any, Any], Leak]] = {
     one.__name__: one
     for one in (
         in_a_closure, in_an_array, by_nonlocal, in_self, in_a_global, of_a_module, in_a_module_by_name,
-        in_an_imported_module, bound_append, through_a_method, callable_object, bound_method, static_method,
+        bound_append, through_a_method, callable_object, bound_method, static_method,
         local_class, class_attribute, partial_setdefault, partial_program, send_to_a_generator, enum_member,
-        numpy_function, default_argument, function_attribute, cached_function,
+        numpy_function, default_argument, function_attribute,
     )
 }  # fmt: skip
 
