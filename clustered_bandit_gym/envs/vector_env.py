@@ -186,8 +186,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         values = self._values()
         values |= {"sample": samples, "stopped": stopped}
         rewards: Array = -game.pull_cost * pulls
-        if done.any():
-            self._judge(done.nonzero()[0], terminated, values)
+        over = done.nonzero()[0]
+        if over.size:
+            self._judge(over, terminated, values)
             rewards = rewards - game.error_penalty * values["wrong_agents"]
         self._done = done.copy()
         self._last_values = values

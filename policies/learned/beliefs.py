@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from clustered_bandit_gym._types import Array
 
@@ -101,7 +101,7 @@ def _refine(
     present = _present(member, most)
     score += _log_first(all_mean, 1 / all_count, present, margin)
     score -= _log_first(others_mean, 1 / others_count, present, margin)
-    return softmax(score, axis=1)
+    return _softmax(score)
 
 
 def _present(member: Array, most: int) -> Array:
@@ -127,7 +127,7 @@ def _best(
     """
     lead = mean[:, :, None] - mean[:, None]
     both = variance[:, :, None] + variance[:, None]
-    return softmax(_log_wins(lead, both, elsewhere, margin), axis=1)
+    return _softmax(_log_wins(lead, both, elsewhere, margin))
 
 
 def _log_wins(lead: Array, variance: Array, elsewhere: Array | float, margin: float) -> Array:
@@ -141,6 +141,12 @@ def _log_wins(lead: Array, variance: Array, elsewhere: Array | float, margin: fl
         wins += elsewhere * (_phi((lead - np.float32(margin)) * scale) - wins)
     itself = np.eye(lead.shape[1], dtype=np.bool_)[:, :, None]
     return np.where(itself, 0, np.log(wins)).sum(axis=2)
+
+
+def _softmax(score: Array) -> Array:
+    """(R, K, E) probabilities over axis 1; SciPy's softmax takes 15 µs for its checks."""
+    weight = np.exp(score - score.max(axis=1, keepdims=True))
+    return weight / weight.sum(axis=1, keepdims=True)
 
 
 def _phi(x: Array) -> Array:

@@ -87,23 +87,28 @@ class SB3VecEnv(VecEnv):
         dones = terminated | truncated
         infos: list[Values] = [{"sample": one} for one in values["sample"].tolist()]
         ended = dones.nonzero()[0]
-        if ended.size:
-            last = self._look(envs.observe(ended))
-            envs.begin(ended)
-            for row, i in enumerate(ended.tolist()):
-                infos[i] = row_of(values, i)
-                infos[i]["cost"] = infos[i]["communication"]["cost"]
-                infos[i]["terminal_observation"] = row_of(last, row)
-                infos[i]["TimeLimit.truncated"] = bool(truncated[i])
-                self.reset_infos[i] = envs.told_of(i)
-        return self._look(envs.observe()), rewards.astype(np.float32), dones, infos
+        if not ended.size:
+            return self._look(envs.observe()), rewards.astype(np.float32), dones, infos
+        last = envs.observe(ended)
+        envs.begin(ended)
+        obs = envs.observe()
+        if self.features is not None:  # one call for both takes half the time of two
+            both = self._look({key: np.concatenate([obs[key], last[key]]) for key in obs})
+            obs, last = np.split(both, [self.num_envs])
+        for row, i in enumerate(ended.tolist()):
+            infos[i] = row_of(values, i)
+            infos[i]["cost"] = infos[i]["communication"]["cost"]
+            infos[i]["terminal_observation"] = row_of(last, row)
+            infos[i]["TimeLimit.truncated"] = bool(truncated[i])
+            self.reset_infos[i] = envs.told_of(i)
+        return obs, rewards.astype(np.float32), dones, infos
 
     def _orders(self, actions: Array, seen: Seen) -> Array:
         """Ranks of cells as flat actions; a stop recommends the most probable arms."""
-        self.envs.recommendations = seen.arms
+        self.envs.recommendations = seen.arms[: self.num_envs]
         game = self.envs.game
         size, rank = np.divmod(actions, TOP)
-        cells = np.take_along_axis(seen.cells, rank[:, None], axis=1)[:, 0]
+        cells = seen.cells[np.arange(self.num_envs), rank]
         stops = actions == TOP * len(game.pull_sizes)
         return np.where(stops, game.stop_action, size * game.n_agents * game.n_arms + cells)
 
