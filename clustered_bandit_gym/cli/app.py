@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.harness.output.tables import Document
 
 #: Exit codes: an audit that fails; a mistake of the user's (as for any wrong option); a bug
-#: (EX_SOFTWARE); Ctrl-C.
-FAILED, MISTAKE, BUG, INTERRUPTED = 1, 2, 70, 130
+#: (EX_SOFTWARE); Ctrl-C; SIGTERM.
+FAILED, MISTAKE, BUG, INTERRUPTED, TERMINATED = 1, 2, 70, 130, 143
 #: Not bugs: a request that cannot be met, a missing extra, a file that cannot be read or written.
 EXPECTED = (UserError, ImportError, OSError, MemoryError, sqlite3.Error)
 
@@ -278,6 +278,10 @@ class Command(TyperCommand):
                 text = f"{error.filename}: {error.strerror}"
             say(f"{ctx.command_path}: {text}", fg="red")
             raise typer.Exit(MISTAKE) from None
+        except SystemExit as error:
+            if error.code == TERMINATED:
+                say("ended by SIGTERM; --out keeps the trials that had ended")
+            raise
         except Exception:
             say(traceback.format_exc())
             say(f"this is a bug in clustered-bandit-gym {__version__}; please report it")

@@ -21,7 +21,7 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import cloudpickle
@@ -61,7 +61,7 @@ def play_in_processes(
     starts = 0
     while left:
         try:
-            with _workers(packed, min(n_jobs, len(left))) as pool:
+            with _sigterm(), _workers(packed, min(n_jobs, len(left))) as pool:
                 try:
                     sent = {pool.schedule(_play, (one,), timeout=max_seconds): one for one in left}
                 except RuntimeError as error:  # pebble: its workers are gone
@@ -134,6 +134,25 @@ class _Process(_context.Process):  # type: ignore[misc]
 
 class _Context(type(_context)):  # type: ignore[misc]
     Process = _Process
+
+
+@contextmanager
+def _sigterm() -> Iterator[None]:
+    """Lets SIGTERM end the workers first, then this process with exit code 143. By default it ends
+    this process alone, which leaves semaphores behind and a warning of them."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager

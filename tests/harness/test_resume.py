@@ -102,7 +102,8 @@ COMMAND = [
 ]
 
 
-def test_the_command_line_killed_with_two_processes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_command_line_killed_with_two_processes(tmp_path: Path, number: int) -> None:
     """The same with the real command and worker processes, which must not outlive it."""
     out = tmp_path / "out"
     arguments = [
@@ -119,7 +120,11 @@ def test_the_command_line_killed_with_two_processes(tmp_path: Path) -> None:
         "--quiet",
     ]
     with subprocess.Popen(
-        arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        arguments,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
     ) as run:
         start, kept = time.time(), 0
         while kept < 20 and time.time() - start < 60:
@@ -127,7 +132,11 @@ def test_the_command_line_killed_with_two_processes(tmp_path: Path) -> None:
             if (out / "trials.sqlite").exists():
                 with cbg.Store(out) as store:
                     kept = len(store)
-        run.kill()
+        run.send_signal(number)
+        _, said = run.communicate()
+    if number == signal.SIGTERM:
+        assert run.returncode == 143
+        assert said == "ended by SIGTERM; --out keeps the trials that had ended\n"
     assert 20 <= kept < 120
     group = run.pid
     for _ in range(100):  # the workers look for their parent twice a second
