@@ -17,8 +17,6 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.scoring.numbers import counted
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from clustered_bandit_gym.study import Study
 
 
@@ -87,9 +85,9 @@ def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
 def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
     """Record rewards of an order.
 
-    CSV: columns order and row (or agent and arm), and reward (one line per pull) or sum (one line
-    per row, of as many as `pulls` or `times` says, by default all that are missing). JSON: order,
-    rows, and rewards, sums or counts.
+    CSV: columns order, row, and reward (one line per pull) or sum (one line per row, of as many as
+    `pulls` or `times` says, by default all that are missing). JSON: order, rows, and rewards, sums
+    or counts.
     """
     opened = _open(study)
     standard = str(rewards_file) == "-"
@@ -98,7 +96,7 @@ def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{rewards_file} is not UTF-8 text: {error}") from None
-    told = _from_json(text) if text.lstrip().startswith("{") else _from_csv(text, opened)
+    told = _from_json(text) if text.lstrip().startswith("{") else _from_csv(text)
     taken = opened.tell(told.pop("order"), **{"key": key, **told})
     say(f"{'' if taken else 'this tell was taken before; '}{opened.status}")
 
@@ -192,55 +190,35 @@ def _from_json(text: str) -> dict[str, Any]:
     return told
 
 
-def _numbers(column: pd.Series[Any], whole: bool) -> pd.Series[Any]:
-    """A column of a CSV file as numbers; `UserError` names the first line that has none."""
-    import pandas as pd
-
-    numbers = pd.to_numeric(column, errors="coerce")
-    bad = numbers.isna() | (whole & (numbers % 1 != 0))
-    if bad.any():
-        place = int(bad.to_numpy().argmax())
-        wanted = "a whole number" if whole else "a number"
-        raise UserError(
-            f"line {place + 2}: {column.name} must be {wanted}, got {column[place]!s}; nothing was "
-            "recorded"
-        )
-    return numbers.astype("int64") if whole else numbers
-
-
-def _from_csv(text: str, study: Study) -> dict[str, Any]:
+def _from_csv(text: str) -> dict[str, Any]:
     """The arguments of `Study.tell`; lines of one row belong together."""
     import pandas as pd
 
     try:
-        table = pd.read_csv(io.StringIO(text))
+        table = pd.read_csv(io.StringIO(text), index_col=False)
     except ValueError as error:
         raise UserError(f"the rewards are not a CSV file with a header: {error}") from None
-    placed = "row" in table or {"agent", "arm"}.issubset(table)
-    if "order" not in table or not placed or ("reward" in table) == ("sum" in table):
+    if not {"order", "row"}.issubset(table) or ("reward" in table) == ("sum" in table):
         raise UserError(
-            "expected the columns order, row (or agent and arm), and either reward or sum, separated "
-            f"by commas; got {', '.join(map(str, table))}"
+            "expected the columns order, row, and either reward or sum, separated by commas; got "
+            f"{', '.join(map(str, table))}"
         )
-    if table.empty:
-        raise UserError("the rewards have a header and no lines")
-    for name in table.columns.intersection(["order", "row", "agent", "arm", "reward", "sum"]):
-        table[name] = _numbers(table[name], whole=name not in ("reward", "sum"))
-    orders = table["order"].unique().tolist()
+    names = table.columns.intersection(["order", "row", "reward", "sum", "pulls", "times"])
+    numbers = table[names].apply(pd.to_numeric, errors="coerce")
+    missing: Any = numbers.isna().stack()
+    if missing.any():
+        line, name = missing.idxmax()
+        raise UserError(
+            f"line {line + 2}: {name} must be a number, got {table.loc[line, name]}; nothing was "
+            "recorded"
+        )
+    orders = numbers["order"].unique().tolist()
     if len(orders) != 1:
         raise UserError(f"expected lines of one order, got orders {orders}; tell one at a time")
-    if "row" not in table:
-        agents, arms, _ = study.order(orders[0]).asked
-        rows = pd.DataFrame({"agent": agents, "arm": arms}).reset_index(names="row")
-        table = table.merge(rows, how="left", on=["agent", "arm"])
-        if rows.duplicated(["agent", "arm"]).any() or table["row"].isna().any():
-            raise UserError(
-                "some pair of agent and arm is not in the order, or several times; give the row"
-            )
     told: dict[str, Any] = {"order": orders[0]}
     if "reward" in table:
-        rewards = table.groupby("row", sort=False, dropna=False)["reward"].agg(list)
+        rewards = numbers.groupby("row", sort=False)["reward"].agg(list)
         return told | {"rows": rewards.index.tolist(), "rewards": rewards.tolist()}
     # A file made from an older `ask` says how many pulls it is about: `times`.
-    pulls = next((table[name].tolist() for name in ("pulls", "times") if name in table), None)
-    return told | {"rows": table["row"].tolist(), "sums": table["sum"].tolist(), "pulls": pulls}
+    pulls = next((numbers[name].tolist() for name in ("pulls", "times") if name in names), None)
+    return told | {"rows": numbers["row"].tolist(), "sums": numbers["sum"].tolist(), "pulls": pulls}

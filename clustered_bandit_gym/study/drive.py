@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import reprlib
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.study.study import Study
 
@@ -46,13 +44,6 @@ def drive(
                 warnings.warn("pull returned fewer rewards than asked for", stacklevel=2)
             bar.set_description(f"order {order.id}, {order.phase}")
             result = pull(order.agents, order.arms, order.times)
-            given = result if isinstance(result, dict) else {"rewards": result}
-            known = {"rewards", "sums", "counts", "pulls", "rows"}
-            if not isinstance(result, Iterable) or set(given) - known:
-                raise UserError(
-                    f"pull returned {reprlib.repr(result)}; expected an array of rewards for each "
-                    'row, {"sums": ...} or {"counts": ...}'
-                )
-            study.tell(order, **given)
+            study.tell(order, **(result if isinstance(result, dict) else {"rewards": result}))
         bar.update(study.status.pulls - bar.n)
     return study

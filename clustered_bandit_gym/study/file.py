@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.study.order import Order, Told
@@ -30,7 +29,7 @@ PRAGMA application_id = 0x63626773
 class StudyFile:
     """Reads and writes the file of a study; without a path it lives in memory.
 
-    An empty file gets the facts `begin`; `facts` are those in the file, {} if it is empty.
+    A new file gets the facts `begin`; `facts` are those in the file.
     """
 
     def __init__(self, path: str | Path | None, begin: dict[str, Any] | None = None) -> None:
@@ -38,24 +37,20 @@ class StudyFile:
         try:
             # Autocommit: transactions begin where this class says so. A second process waits.
             self._db = sqlite3.connect(name, timeout=60.0, isolation_level=None)
-            self.facts = self._facts()
-            if begin and not self.facts:
+            (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if begin and not tables:
                 rows = [(fact, json.dumps(value)) for fact, value in begin.items()]
                 with self._db:
                     self._db.executescript(SCHEMA)
                     # Another process may have begun it.
                     self._db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", rows)
-                self.facts = self._facts()
+            found = self._db.execute("SELECT * FROM study")
+            self.facts = {fact: json.loads(value) for fact, value in found}
         except sqlite3.DatabaseError as error:
             raise UserError(f"{name} is not a study: {error}") from None
 
     def close(self) -> None:
         self._db.close()
-
-    def _facts(self) -> dict[str, Any]:
-        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        rows = self._db.execute("SELECT * FROM study").fetchall() if tables else []
-        return {name: json.loads(value) for name, value in rows}
 
     def orders(self, after: int = 0) -> list[Order]:
         """The orders with numbers above `after`. All but the last one are closed."""
@@ -71,15 +66,6 @@ class StudyFile:
             size = tuple(json.loads(shape))
             found.append(Order(number, kind, phase, size, cells, _unpack(done, "i8"), table, tells))
         return found
-
-    def tells(self) -> pd.DataFrame:
-        """One line per order that has rewards: phase, tells, pulls, times of the first and last."""
-        query = (
-            "SELECT id AS 'order', phase, count(*) AS tells, sum(pulls) AS pulls, "
-            "min(told_at) AS first, max(told_at) AS last "
-            "FROM orders JOIN tells ON order_id = id GROUP BY id"
-        )
-        return pd.read_sql_query(query, self._db)
 
     def add(self, order: Order) -> None:
         """Store a new order, unless another process has done so."""
@@ -104,14 +90,11 @@ class StudyFile:
             if before == (digest,) and (whole or key is not None):
                 return False
             if before is not None:
-                reason = f"key {key!r} was used for another tell"
-                if key is None:
-                    reason = (
-                        f"exactly these rewards of order {number} were told before. If this is a "
-                        "repetition, nothing is left to do. If they are new, give each tell a "
-                        "name (key=..., --key)"
-                    )
-                raise UserError(f"{reason}; nothing was recorded")
+                raise UserError(
+                    f"these rewards of order {number}, or others with the same key, were told "
+                    "before; if they are new, give each tell a key of its own (key=..., --key); "
+                    "nothing was recorded"
+                )
             order.done[told.rows] += told.pulls
             order.told[told.rows] += told.table
             over = order.done - order.asked[2]

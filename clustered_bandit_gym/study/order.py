@@ -99,7 +99,8 @@ class Reader(NamedTuple):
 
     def rewards(self, rows: Ints, rewards: Any) -> Told:
         """A tell of single rewards: one array per row."""
-        arrays = [np.ravel(_numbers(one)) for one in rewards]
+        given = rewards if np.iterable(rewards) else [rewards]
+        arrays = [np.ravel(_numbers(one)) for one in given]
         if len(arrays) != rows.size:
             raise UserError(
                 f"expected one array of rewards for each of {rows.size} rows, got {len(arrays)}"
@@ -195,16 +196,14 @@ class Recorded:
         self.next: Order | None = None
 
     def draw(self, agents: Ints, arms: Ints, times: Ints | int, kind: Kind) -> Array:
-        if self.next is not None:
-            raise PullsNeeded
         request = np.array(np.broadcast_arrays(agents, arms, times), dtype=np.int64)
-        asked = request.reshape(3, -1)
+        shape, asked = request.shape[1:], request.reshape(3, -1)
         done = np.zeros_like(asked[0])
         told = np.zeros((done.size, self._weights.size))
-        phase = self.play.current_phase
-        order = Order(self.answered + 1, kind, phase, request.shape[1:], asked, done, told)
+        order = Order(self.answered + 1, kind, self.play.current_phase, shape, asked, done, told)
         if self.answered == len(self._log):
-            self.next = order
+            if self.next is None:  # a policy may ask for more in a `finally`
+                self.next = order
             raise PullsNeeded
         known = self._log[self.answered]
         check_same(known, order)

@@ -6,7 +6,6 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym.harness.settings import label_of
@@ -19,7 +18,7 @@ def report(study: Study) -> str:
     if not status.done:
         verdict = (
             "Nothing is final yet: the policy names all arms at the end. Below are the averages so "
-            "far; the leader of an agent may change."
+            "far."
         )
     elif getattr(study.policy, "guarantee", "none").startswith("none"):
         verdict = "Every agent has its arm. The policy states no guarantee that they are right."
@@ -37,7 +36,9 @@ def report(study: Study) -> str:
         "{bits_up:,.0f} bits and {reals_up:,.0f} reals from the agents, "
         "{bits_down:,.0f} bits and {reals_down:,.0f} reals to them."
     )
-    phases = study.tells.groupby("phase", sort=False)["pulls"].sum().reset_index()
+    log = [(order.id, order.phase, order.tells, order.done.sum()) for order in study.orders()]
+    orders = pd.DataFrame(log, columns=["order", "phase", "tells", "pulls"])
+    phases = orders.groupby("phase", sort=False)["pulls"].sum().reset_index()
     arms = pd.DataFrame({"pulls": status.pulls_per_arm.sum(axis=0)}).reset_index(names="arm")
     agents = agent_table(study).sort_values("pulls", ascending=False, kind="stable")
     template = files("clustered_bandit_gym.study").joinpath("report.html")
@@ -47,35 +48,26 @@ def report(study: Study) -> str:
         status=escape(str(status)),
         verdict=verdict,
         agents=_html(agents.head(1000)),
-        orders=_html(study.tells.tail(1000)),
+        orders=_html(orders.tail(1000)),
         pulls=_html(phases) + _html(arms),
         messages=messages.format(**study.ledger.summary()),
     )
 
 
 def agent_table(study: Study) -> pd.DataFrame:
-    """One line per agent: its arm (or the leader so far), cluster, pulls, and averages."""
-    status, arms, clusters = study.status, study.arms, study.clusters
-    table = pd.DataFrame({"agent": np.arange(study.problem.n_agents)})
-    if arms is None:
-        leader = np.nan_to_num(status.means, nan=-np.inf).argmax(axis=1)
-        table["leader"] = pd.Series(leader, dtype="Int64").where(status.pulls_per_agent > 0)
-    else:
-        table["arm"] = arms
-    if clusters is not None:
-        table["cluster"] = clusters
-    table["pulls"] = status.pulls_per_agent
+    """One line per agent: its arm and cluster once they are known, pulls, and averages."""
+    status = study.status
+    facts = {"arm": study.arms, "cluster": study.clusters, "pulls": status.pulls_per_agent}
     means = pd.DataFrame(status.means).add_prefix("mean of arm ")
-    return table.join(means)
+    table = pd.DataFrame(facts).dropna(axis="columns")  # what is not known is None
+    return table.join(means).reset_index(names="agent")
 
 
 def _html(table: pd.DataFrame) -> str:
-    # na_rep does not reach pandas' own integers.
-    page = table.to_html(
+    return table.to_html(
         index=False,
         border=0,
         na_rep="–",
         float_format="{:,.3f}".format,
         formatters={"pulls": "{:,}".format},
     )
-    return page.replace("&lt;NA&gt;", "–")

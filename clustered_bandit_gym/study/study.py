@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
-from clustered_bandit_gym.game.checks import indices
+from clustered_bandit_gym.game.checks import increasing, indices
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.problem import Problem
@@ -50,17 +49,21 @@ class Status:
     phase: str
     orders: int
     missing: int
-    pulls_per_agent: Ints
     pulls_per_arm: Ints
     means: Floats
 
     @property
     def decided(self) -> np.ndarray:
-        return np.full(len(self.pulls_per_agent), self.done)
+        return np.full(len(self.means), self.done)
 
     @property
     def pulls(self) -> int:
-        return int(self.pulls_per_agent.sum())
+        return int(self.pulls_per_arm.sum())
+
+    @property
+    def pulls_per_agent(self) -> Ints:
+        pulls: Ints = self.pulls_per_arm.sum(axis=1)
+        return pulls
 
     @property
     def pulls_max_agent(self) -> int:
@@ -106,15 +109,12 @@ class Study:
             )
         self.values: Floats | None = None
         if values is not None:
-            self.values = np.unique(np.asarray(values, dtype=np.float64))
-            low, high = problem.support or (-np.inf, np.inf)
-            inside = self.values[(low <= self.values) & (self.values <= high)]
-            if not 2 <= inside.size == np.size(values):
-                raise UserError(
-                    f"values must be different numbers in the support {problem.support}, got "
-                    f"{values!r}"
-                )
-            problem = replace(problem, support=problem.support or (inside[0], inside[-1]))
+            self.values = increasing(np.sort(values), "values")
+            least, most = self.values[[0, -1]]
+            low, high = problem.support or (least, most)
+            if not low <= least <= most <= high:
+                raise UserError(f"values must lie in the support {problem.support}, got {values!r}")
+            problem = replace(problem, support=(low, high))
         self.problem = problem
         self.seed = seed
         self._weights = np.ones(1) if self.values is None else self.values
@@ -140,8 +140,8 @@ class Study:
     @classmethod
     def open(cls, path: str | Path, policy: Any = None) -> Study:
         """Resume the study in `path`; a policy that cannot be rebuilt from it must be given."""
-        if not Path(path).is_file() or not Path(path).stat().st_size:
-            raise UserError(f"there is no file {path}, or it is empty")
+        if not Path(path).is_file():
+            raise UserError(f"there is no file {path}")
         file = StudyFile(path)
         facts = file.facts
         file.close()
@@ -164,7 +164,7 @@ class Study:
 
         Raises `BudgetExceeded` if the policy cannot go on within `problem.max_pulls_per_agent`.
         """
-        while len(orders := self._orders()) == len(self._log):
+        while len(orders := self.orders()) == len(self._log):
             if self._recorded.play.failure is not None:
                 raise self._recorded.play.failure
             if self._recorded.next is None:
@@ -198,11 +198,15 @@ class Study:
         Returns:
             False if the same tell was taken before; then nothing is recorded.
         """
+        known = {stored.id: stored for stored in self.orders()}
+        number = order.id if isinstance(order, Order) else order
+        if number not in known:
+            raise UserError(f"there is no order {number!r}; the last one is {len(known)}")
+        stored = known[number]
         if isinstance(order, Order):
             seen = order
-            check_same(self.order(seen.id), seen)
+            check_same(stored, seen)
         else:
-            stored = self.order(order)
             # Rows that are complete may be told once more: a repetition, which is recognised.
             complete = stored.done == stored.asked[2]
             seen = replace(stored, done=np.where(complete, 0, stored.done), tells=-1)
@@ -223,13 +227,6 @@ class Study:
             raise UserError("a tell needs at least one reward")
         return self._file.record(seen.id, told, seen.tells, key)
 
-    def order(self, number: int) -> Order:
-        """An order as it is in the file, by its number, open or closed."""
-        known = self._orders()
-        if number not in range(1, len(known) + 1):
-            raise UserError(f"there is no order {number!r}; the last one is {len(known)}")
-        return known[number - 1]
-
     @property
     def arms(self) -> Ints | None:
         """(N,) the arm of every agent; None until the study is done."""
@@ -246,15 +243,9 @@ class Study:
         return self._played().ledger.copy()
 
     @property
-    def tells(self) -> pd.DataFrame:
-        """One line per order that has rewards: order, phase, tells, pulls, and when the first and
-        the last of them was told (UTC)."""
-        return self._file.tells()
-
-    @property
     def status(self) -> Status:
         """How far the study is."""
-        orders = self._orders()
+        orders = self.orders()
         pulls = np.zeros((self.problem.n_agents, self.problem.n_arms), np.int64)
         sums = np.zeros(pulls.shape)
         for order in orders:
@@ -270,18 +261,17 @@ class Study:
             phase=phase if self._recorded.next is None else self._recorded.next.phase,
             orders=len(self._log),
             missing=orders[-1].pulls if orders else 0,
-            pulls_per_agent=pulls.sum(axis=1),
             pulls_per_arm=pulls,
             means=means,
         )
 
     def _played(self) -> Federation:
         """The play of the closed orders, as they are in the file now."""
-        self._orders()
+        self.orders()
         return self._recorded.play
 
-    def _orders(self) -> list[Order]:
-        """The orders in the file, after a look at what it has gained; the last one may be open."""
+    def orders(self) -> list[Order]:
+        """All orders in the file, in turn; the last one may be open."""
         new = self._file.orders(len(self._log))
         closed = [order for order in new if not order.pulls]
         if closed:

@@ -152,7 +152,7 @@ def test_files_that_are_no_studies(tmp_path: Path) -> None:
         cbg.Study.open(path)
     assert not path.exists()
     path.touch()
-    with pytest.raises(ValueError, match="or it is empty"):
+    with pytest.raises(ValueError, match="is not a study"):
         cbg.Study.open(path)
     path.write_text("agent,arm\n" * 200)
     for make in (lambda: cbg.Study.open(path), lambda: cbg.Study("naive", PROBLEM, path)):
