@@ -45,7 +45,7 @@ _PLAIN = {
     np.float64,
     np.ndarray,
 }
-_GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
+GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 #: Flag of classes that are made at run time, as by a class statement.
 _HEAP_TYPE = 1 << 9
 
@@ -104,7 +104,7 @@ class Isolation:
 
     def _dumped(self, value: Any) -> bytes:
         file = io.BytesIO()
-        copier = _Copier(file)
+        copier = Copier(file)
         copier.federation = self._federation
         copier.dump(value)
         return file.getvalue()
@@ -132,16 +132,16 @@ def is_ours(program: Program) -> bool:
             ours = is_own(value.__code__.co_filename)
             todo += [value.__closure__, value.__defaults__, value.__kwdefaults__]
         elif isinstance(value, type):
-            ours = not is_foreign(_home(value))
+            ours = not is_foreign(home(value))
         else:
-            ours = kind.__module__ == "builtins" or not is_foreign(_home(kind))
+            ours = kind.__module__ == "builtins" or not is_foreign(home(kind))
             todo += gc.get_referents(value)
         if not ours:
             return False
     return True
 
 
-def _home(thing: Any) -> ModuleType | None:
+def home(thing: Any) -> ModuleType | None:
     """The module in which a class or function is found under its name; what it says of itself
     proves nothing."""
     found = _lookup_module_and_qualname(thing)
@@ -205,7 +205,7 @@ class AtCentre:
         )
 
 
-class _Copier(Pickler):  # type: ignore[misc]
+class Copier(Pickler):  # type: ignore[misc]
     """cloudpickle with the user's modules by value, and without the objects of the centre."""
 
     federation: Any
@@ -213,17 +213,17 @@ class _Copier(Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
         if obj is self.federation:
             return AtCentre, ("federation", obj.problem)
-        if isinstance(obj, _GENERATORS):
+        if isinstance(obj, GENERATORS):
             return AtCentre, ("generator",)
-        if isinstance(getattr(obj, "__self__", None), _GENERATORS):
+        if isinstance(getattr(obj, "__self__", None), GENERATORS):
             raise TypeError("a generator of the centre; block.random(...) draws at the agents")
         if isinstance(obj, ModuleType) and is_foreign(obj):
             loading = ("__builtins__", "__loader__", "__spec__", "__cached__")
             state = {name: value for name, value in vars(obj).items() if name not in loading}
             return ModuleType, (obj.__name__,), state
-        if isinstance(obj, FunctionType) and is_foreign(_home(obj)):
+        if isinstance(obj, FunctionType) and is_foreign(home(obj)):
             return self._dynamic_function_reduce(obj)
-        if isinstance(obj, type) and obj.__flags__ & _HEAP_TYPE and is_foreign(_home(obj)):
+        if isinstance(obj, type) and obj.__flags__ & _HEAP_TYPE and is_foreign(home(obj)):
             # Without the id by which cloudpickle would find the original class in this process.
             make, (*arguments, _, extra), *rest = _dynamic_class_reduce(obj)
             return make, (*arguments, None, extra), *rest

@@ -3,8 +3,8 @@
 Equal keys mean that the same code with the same state would be played. A key is a hash of
 
 * every file of this package, and the versions of NumPy, SciPy, Gymnasium and Python (`versions`);
-* the state of policy and environment as `pickle` takes it apart, the files that a text names, and
-  the user's functions and classes as they are loaded, with the globals that they refer to;
+* the state of policy and environment as cloudpickle writes it, with the user's functions, classes
+  and modules as they are loaded, and the files that a text names;
 * if other code is involved: the files of every loaded module that is neither standard library nor
   installed, the files of the modules that those import, the plain values of their variables, and
   the versions of all installed distributions.
@@ -17,18 +17,19 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
 import json
 import marshal
 import os
 import platform
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import _lru_cache_wrapper, cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import distributions, version
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import gymnasium as gym
@@ -36,7 +37,14 @@ import gymnasium as gym
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.datasets.sources import VARIABLE
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.isolation import is_foreign, is_installed, package_folders
+from clustered_bandit_gym.game.isolation import (
+    GENERATORS,
+    Copier,
+    home,
+    is_foreign,
+    is_installed,
+    package_folders,
+)
 from clustered_bandit_gym.harness.settings import PACKAGE, instance_digest, path_of
 from clustered_bandit_gym.imports import load_object
 
@@ -95,16 +103,15 @@ def user_files(roots: Iterable[str]) -> dict[str, Path]:
     @cache
     def spec_of(name: str) -> ModuleSpec | None:
         """Where a user's module is; None for other modules and for names of other things."""
-        parent = name.rpartition(".")[0]
-        above = spec_of(parent) if parent else None
-        if parent and (above is None or above.submodule_search_locations is None):
-            return None
+        top = name.partition(".")[0]
+        if name != top and spec_of(top) is None:
+            return None  # `find_spec` would import it
         try:
             spec = find_spec(name)
-        except (Exception, SystemExit):  # a package that cannot be imported, a module without spec
+        except (Exception, SystemExit):  # an object, or in a package that cannot be imported
             return None
         installed = spec and spec.has_location and _is_installed(str(spec.origin))
-        return None if installed and name.partition(".")[0] not in own else spec
+        return None if installed and top not in own else spec
 
     files: dict[str, Path] = {}
     todo = set(roots)
@@ -160,14 +167,16 @@ def env_key(env_id: str, kwargs: dict[str, Any]) -> str:
 
 def _digest(value: Any, settings: Iterable[Any]) -> str:
     """A hash of `value`, of the code behind it, and of the folders that `settings` name."""
-    hasher = _Hasher()
+    pickled = io.BytesIO()
+    writer = _Writer(pickled)
     try:
-        parts: list[Any] = [hasher.digest(value)]
+        writer.dump(value)
+        parts: list[Any] = [pickled.getvalue()]
         for folder in settings:
             if isinstance(folder, str | Path) and os.path.isdir(folder):
                 for file in sorted(Path(folder).rglob("*")):
                     parts.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
-        if hasher.foreign:
+        if writer.foreign:
             # The user's code may reach any loaded module by ways that no text shows.
             for name, file in user_files(user_modules()).items():
                 parts.append((name, _content(str(file))))
@@ -204,105 +213,77 @@ def _plain_variables(module: ModuleType) -> str:
     return json.dumps(variables, default=lambda _: None, skipkeys=True)
 
 
-class _Hasher:
-    """Hashes values and the user's code in them: the same for equal state in any process.
+class _Writer(Copier):
+    """Pickles a value with the user's code in it: the same bytes for equal state in any process.
 
     Attributes:
         foreign: whether a value refers to code beyond this package and what it computes with.
     """
 
-    def __init__(self) -> None:
+    federation = None
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
         self.foreign = False
-        self._known: dict[int, tuple[str, Any]] = {}
 
-    def digest(self, value: Any) -> str:
-        """A hash of `value`. Raises `Unhashable`, or whatever its parts raise when taken apart."""
-        if id(value) not in self._known:
-            self._known[id(value)] = ("cycle", value)  # held, so that its id stays its own
-            self._known[id(value)] = (_sha((path_of(type(value)), self.parts(value))), value)
-        return self._known[id(value)][0]
-
-    def digests(self, values: Iterable[Any]) -> list[str]:
-        return [self.digest(value) for value in values]
-
-    def parts(self, value: Any) -> Any:
-        """What `value` consists of, as texts and hashes."""
+    def persistent_id(self, value: Any) -> Any:
+        """What stands for a value whose pickle would miss a file, or differ where it is equal."""
         kind = type(value)
-        if kind in (NoneType, bool, int, float, complex):
-            return repr(value)
         if kind in (str, bytes) or isinstance(value, Path):
-            return repr(value), _content(os.fsdecode(value))
-        if kind in (list, tuple):
-            return self.digests(value)
-        if kind is dict:
-            return self.digests(value.items())
+            return f"{value!r} {_content(os.fsdecode(value))}"
         if kind in (set, frozenset):
-            return sorted(self.digests(value))
-        if kind is Instance:
-            return instance_digest(value)
-        if kind in (staticmethod, classmethod, property):
-            return self.digests(getattr(value, one, None) for one in ("__func__", "fget", "fset"))
-        if isinstance(value, FunctionType | BuiltinFunctionType | type | ModuleType):
-            return self.named(value)
-        reduced = value.__reduce_ex__(2)
-        # A text is the name by which a module holds the value; items of lists and dicts come last.
-        if isinstance(reduced, str):
-            return reduced
-        return self.digests([*reduced[:3], *(list(part or ()) for part in reduced[3:])])
+            return kind.__name__, sorted(value, key=repr)
+        return f"instance {instance_digest(value)}" if kind is Instance else None
 
-    def named(self, value: Any) -> Any:
-        """A function, class or module: its name, and its content if it is the user's."""
-        home = value.__name__ if isinstance(value, ModuleType) else str(value.__module__)
-        name = (home, value.__name__)
-        top = home.partition(".")[0]
+    def reducer_override(self, value: Any) -> Any:
+        """What `value` consists of; functions and classes by value if they are the user's."""
+        if isinstance(value, CodeType):
+            bare = value.replace(co_consts=(), co_filename="", co_firstlineno=0, co_linetable=b"")
+            return CodeType, (marshal.dumps(bare, 2), value.co_consts)
+        if isinstance(value, (*GENERATORS, io.IOBase)):  # by their state; files have none
+            return value.__reduce_ex__(2)
+        if isinstance(value, _lru_cache_wrapper):
+            return cache, (value.__wrapped__,)
+        named = isinstance(value, FunctionType | BuiltinFunctionType | type | ModuleType)
+        users = named and self._is_users(value)
+        if users and isinstance(value, FunctionType):
+            return FunctionType, (value.__code__,), _state(value)
+        reduced = super().reducer_override(value)
+        if users and isinstance(value, type) and len(reduced) > 2:  # not `NoneType`
+            for name in ("__firstlineno__", "__static_attributes__"):
+                reduced[2][0].pop(name, None)
+        return reduced
+
+    def _is_users(self, value: Any) -> bool:
+        """Whether a function, class or module is the user's. Raises `Unhashable` if it reaches
+        beyond text and state."""
+        module = value if isinstance(value, ModuleType) else home(value)
+        top = "" if module is None else module.__name__.partition(".")[0]
         if {top, value.__name__} & _OUTSIDE:
             raise _reaches_out("it", value.__name__)
-        users = is_foreign(sys.modules.get(home))
-        if isinstance(value, FunctionType):  # a decorator may have given it the name of another one
-            file = value.__code__.co_filename
-            users |= not (_is_installed(file) or file.startswith("<frozen "))
+        users = is_foreign(module)
         computes = top in (PACKAGE, "numpy", "scipy", "gymnasium", *sys.stdlib_module_names)
         self.foreign |= users or not computes
-        if isinstance(value, BuiltinFunctionType):
-            return name, self.digest(value.__self__)
-        if not users:
-            return name
-        if isinstance(value, FunctionType):
-            return name, self.function(value)
-        content = {}
-        for key, one in vars(value).items():
-            descriptor = isinstance(one, FunctionType | staticmethod | classmethod | property)
-            if descriptor or not key.startswith(("__", "_abc_")):
-                content[key] = one
-        bases = [] if isinstance(value, ModuleType) else [value.__bases__, type(value)]
-        return name, self.digests([content, *bases])
-
-    def function(self, value: FunctionType) -> Any:
-        """What a function does, without its place in a file, and the values that it refers to."""
-        codes = list(_codes(value.__code__))
-        # The names of `import a.b` are one text.
-        names = {name for code in codes for text in code.co_names for name in text.split(".")}
-        if outside := names & _OUTSIDE:
-            raise _reaches_out(value.__qualname__, min(outside))
-        bare = [
-            code.replace(co_consts=(), co_filename="", co_firstlineno=0, co_linetable=b"")
-            for code in codes
-        ]
-        constants = [
-            [one for one in code.co_consts if not isinstance(one, CodeType)] for code in codes
-        ]
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        used = [value.__globals__[name] for name in sorted(names & value.__globals__.keys())]
-        state = [value.__defaults__, value.__kwdefaults__, value.__dict__]
-        return marshal.dumps(bare, 2), self.digests([constants, cells, used, *state])
+        return users
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function, and of those inside of it."""
-    yield code
+def _state(function: FunctionType) -> list[Any]:
+    """The values that a function refers to. Raises `Unhashable` if it reaches beyond them."""
+    # The names of `import a.b` are one text.
+    names = {name for text in _names(function.__code__) for name in text.split(".")}
+    if outside := names & _OUTSIDE:
+        raise _reaches_out(function.__qualname__, min(outside))
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    used = [function.__globals__[name] for name in sorted(names & function.__globals__.keys())]
+    return [function.__defaults__, function.__kwdefaults__, function.__dict__, cells, used]
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names in the code of a function, and of those inside of it."""
+    yield from code.co_names
     for one in code.co_consts:
         if isinstance(one, CodeType):
-            yield from _codes(one)
+            yield from _names(one)
 
 
 def _reaches_out(user: str, found: str) -> Unhashable:

@@ -5,6 +5,7 @@ differs.
 from __future__ import annotations
 
 import importlib
+import random
 import subprocess
 import sys
 import textwrap
@@ -79,6 +80,14 @@ def test_settings_change_the_spec_and_defaults_do_not() -> None:
     assert policy_key(NaiveSE()) != policy_key(BAICl())
 
 
+@pytest.mark.parametrize(
+    "make", [np.random.default_rng, np.random.RandomState, np.random.PCG64, random.Random]
+)
+def test_a_random_generator_is_known_by_its_state(make: Any) -> None:
+    keys = [policy_key(Empirical(make(seed))) for seed in (1, 2, 1)]
+    assert keys[0] == keys[2] != keys[1]
+
+
 def test_a_file_named_by_a_setting_is_part_of_the_spec(tmp_path: Path) -> None:
     class Model(cbg.Policy):
         def __init__(self, path: str) -> None:
@@ -98,6 +107,7 @@ def test_a_file_named_by_a_setting_is_part_of_the_spec(tmp_path: Path) -> None:
 
 
 SCRIPT = """
+import functools
 import numpy as np
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.harness.identity import policy_key
@@ -108,9 +118,13 @@ LIMIT = {limit}
 def helper(x):
     return x + {shift}
 
+@functools.cache
+def cached(x):
+    return x + {more}
+
 class Mine(cbg.Policy):
     def solve(self, federation):
-        return np.full(helper(LIMIT), {answer})
+        return np.full(cached(helper(LIMIT)), {answer})
 
 print(policy_key(Mine()))
 print("{below}")
@@ -123,7 +137,14 @@ def test_a_policy_in_a_script_has_the_hash_of_its_own_code(tmp_path: Path) -> No
     """
 
     def spec(**edits: str) -> str:
-        values = {"above": "", "limit": "3", "shift": "1", "answer": "0", "below": ""} | edits
+        values = {
+            "above": "",
+            "limit": "3",
+            "shift": "1",
+            "more": "1",
+            "answer": "0",
+            "below": "",
+        } | edits
         text = textwrap.dedent(SCRIPT.format(**values))
         return exec_main(text)
 
@@ -139,7 +160,7 @@ def test_a_policy_in_a_script_has_the_hash_of_its_own_code(tmp_path: Path) -> No
     first = spec()
     assert spec(below="trials = 500") == first
     assert spec(above="UNRELATED = 7") == first
-    for edit in ({"limit": "4"}, {"shift": "2"}, {"answer": "1"}):
+    for edit in ({"limit": "4"}, {"shift": "2"}, {"more": "2"}, {"answer": "1"}):
         assert spec(**edit) != first, edit
 
 
