@@ -148,10 +148,8 @@ class Federation(Play):
         """
         self.check_open()
         agents = indices(agents, self.problem.n_agents, "agent")
-        if agents.ndim != 1:
-            raise UserError(f"agents must be a vector of ids, got shape {agents.shape}")
-        if np.unique(agents).size < agents.size:
-            raise UserError("an agent is listed twice; a program runs once at each of its agents")
+        if agents.ndim != 1 or np.unique(agents).size < agents.size:
+            raise UserError("agents must be a vector of ids, each at most once")
         run = program if self.isolation is None else self.isolation.isolated(program)
         tables = [self._send("down", payload, agents, program) for payload in _payloads(down)]
         size = self.block_size or max(1, BLOCK_CELLS // (n_arms or self.problem.n_arms))

@@ -247,54 +247,48 @@ class Quantised(Payload):
         self.bits = bits_for(self.grid.size ** math.prod(exact.shape[1:]))
 
 
-#: All payloads: how they are written, what they carry, what they cost per agent.
-TABLE = (
-    ("ArmIndex(values, among)", "an arm of a set that both sides know", "⌈log2 |set|⌉ bits"),
-    ("ArmSet(values)", "any set of arms", "K bits"),
-    ("ArmSet(values, at_most=m)", "a set of at most m arms", "⌈log2 Σ_{i≤m} C(K, i)⌉ bits"),
+#: What can be sent: the arguments of each payload, what it carries, what it costs per agent.
+TABLE: tuple[tuple[type[Payload], str, str, str], ...] = (
+    (ArmIndex, "values, among", "an arm of a set that both sides know", "⌈log2 |set|⌉ bits"),
+    (ArmSet, "values", "any set of arms", "K bits"),
+    (ArmSet, "values, at_most=m", "a set of at most m arms", "⌈log2 Σ_{i≤m} C(K, i)⌉ bits"),
     (
-        "ArmSubset(values)",
+        ArmSubset,
+        "values",
         "a set of c arms, c not known before",
         "⌈log2 C(K, c)⌉ + 2⌊log2(c + 1)⌋ + 1 bits",
     ),
-    ("Flag(values)", "yes or no", "1 bit"),
-    ("Symbol(values, among=n)", "d whole numbers in 0..n−1", "⌈d·log2 n⌉ bits"),
+    (Flag, "values", "yes or no", "1 bit"),
+    (Symbol, "values, among=n", "d whole numbers in 0..n−1", "⌈d·log2 n⌉ bits"),
     (
-        "Quantised(values, grid, rounding)",
+        Quantised,
+        "values, grid, rounding",
         "d numbers rounded to a grid that both sides know",
         "⌈d·log2 |grid|⌉ bits",
     ),
-    ("Reals(values)", "d real numbers", "d reals, c_r each"),
+    (Reals, "values", "d real numbers", "d reals, c_r each"),
 )
-
-#: What can be sent: the types of payload and, besides `values`, the attributes that their
-#: constructors take.
-CONTENT: dict[type[Payload], tuple[str, ...]] = {
-    ArmIndex: ("among",),
-    ArmSet: ("at_most",),
-    Reals: (),
-    Flag: (),
-    ArmSubset: ("within",),
-    Symbol: ("among",),
-    Quantised: ("grid", "rounding", "clip"),
-}
 
 
 def as_made(payload: Any) -> Payload:
     """`payload` built again from its content: its form and price are those that the constructor
     finds, whatever was changed since.
 
-    Raises `TypeError` for anything but the types of `CONTENT`; their subclasses could carry more
+    Raises `TypeError` for anything but the types of `TABLE`; their subclasses could carry more
     than they pay for.
     """
     kind = type(payload)
-    if kind not in CONTENT:
-        lines = "".join(f"\n  {form}: {meaning}, {price}" for form, meaning, price in TABLE)
+    if kind not in [row[0] for row in TABLE]:
+        lines = [f"\n  {one.__name__}({form}): {what}, {price}" for one, form, what, price in TABLE]
         raise TypeError(
-            f"a local program returns payloads (no subclass of them), got {kind.__name__}:{lines}"
+            f"a local program returns payloads (no subclass of them), got {kind.__name__}:"
+            + "".join(lines)
         )
-    content = {name: getattr(payload, name) for name in CONTENT[kind]}
-    return kind(payload.values, **content)  # type: ignore[call-arg]
+    content = vars(payload).copy()
+    for price in ("bits", "reals"):
+        content.pop(price, None)
+    made: Payload = kind(**content)
+    return made
 
 
 def alphabet(payload: Payload) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ import copy
 import math
 import operator
 import os
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -256,7 +257,22 @@ class Simulator:
         )
 
 
-class Steps:
+class CellByCell(ABC):
+    """Draws the cells of a request one after the other."""
+
+    def draw(self, agents: Ints, arms: Ints, times: Times, kind: Kind) -> Array:
+        cells = np.broadcast(agents, arms, times)
+        drawn = np.array(
+            [self.draw_cell(int(agent), int(arm), int(n), kind) for agent, arm, n in cells]
+        )
+        return drawn.reshape((*cells.shape, *drawn.shape[1:]))
+
+    @abstractmethod
+    def draw_cell(self, agent: int, arm: int, n: int, kind: Kind) -> Any:
+        """`n` pulls of an arm at an agent."""
+
+
+class Steps(CellByCell):
     """Draws every pull by a call `step(agent, arm)` that returns the reward.
 
     Args:
@@ -268,18 +284,15 @@ class Steps:
         self.single = step
         self._values = values
 
-    def draw(self, agents: Ints, arms: Ints, times: Times, kind: Kind) -> Array:
-        def draw_cell(agent: int, arm: int, n: int) -> float | Ints:
-            rewards = [self.single(agent, arm) for _ in range(n)]
-            if kind == "averages":
-                return sum(rewards) / n
-            assert self._values is not None
-            return np.bincount(np.searchsorted(self._values, rewards), minlength=self._values.size)
-
-        return _by_cell(draw_cell, agents, arms, times)
+    def draw_cell(self, agent: int, arm: int, n: int, kind: Kind) -> Any:
+        rewards = [self.single(agent, arm) for _ in range(n)]
+        if kind == "averages":
+            return sum(rewards) / n
+        assert self._values is not None
+        return np.bincount(np.searchsorted(self._values, rewards), minlength=self._values.size)
 
 
-class OwnStreams:
+class OwnStreams(CellByCell):
     """A `Source` in which every arm of every agent has a stream of rewards of its own.
 
     The rewards of an agent then depend on its own pulls alone, not on which agents are pulled at
@@ -297,18 +310,8 @@ class OwnStreams:
 
         self._of = cache(simulator)
 
-    def draw(self, agents: Ints, arms: Ints, times: Times, kind: Kind) -> Array:
-        def draw_cell(agent: int, arm: int, n: int) -> Array:
-            return self._of(agent, arm).draw(np.array(agent), np.array(arm), n, kind)
-
-        return _by_cell(draw_cell, agents, arms, times)
+    def draw_cell(self, agent: int, arm: int, n: int, kind: Kind) -> Any:
+        return self._of(agent, arm).draw(np.array(agent), np.array(arm), n, kind)
 
     def single(self, agent: int, arm: int) -> float:
         return self._of(agent, arm).single(agent, arm)
-
-
-def _by_cell(draw: Callable[[int, int, int], Any], agents: Ints, arms: Ints, times: Times) -> Array:
-    """`draw(agent, arm, n)` for each cell of a request, in its shape."""
-    cells = np.broadcast(agents, arms, times)
-    drawn = np.array([draw(int(agent), int(arm), int(n)) for agent, arm, n in cells])
-    return drawn.reshape((*cells.shape, *drawn.shape[1:]))

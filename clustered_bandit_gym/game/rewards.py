@@ -15,7 +15,7 @@ Every model answers three questions for rows (cluster, arm, number of pulls):
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,8 @@ class RewardModel(ABC):
     """The law of the rewards, given the matrix of means (M, K) that an `Instance` holds."""
 
     sigma: float
-
-    @property
-    def values(self) -> Floats | None:
-        """(S,) the values that a reward can take, increasing; None where they are not finitely
-        many."""
-        return None
+    #: (S,) the values that a reward can take, increasing; None where they are not finitely many.
+    values: Floats | None = None
 
     def counts(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Ints:
         """How often each of `values` occurs in `times` pulls: (..., S).
@@ -71,22 +67,21 @@ class RewardModel(ABC):
         Same shape as `noise`.
         """
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and arrays that `from_dict` turns back into the model."""
+        """The kind and the arguments of the class, which is a dataclass: plain numbers and arrays
+        that `from_dict` turns back into the model."""
+        model: Any = self
+        settings = {one.name: getattr(self, one.name) for one in fields(model) if one.init}
+        return {"kind": type(self).__name__.lower(), **settings}
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> RewardModel:
-        models: dict[str, type[RewardModel]] = {
-            "gaussian": Gaussian,
-            "bernoulli": Bernoulli,
-            "categorical": Categorical,
-        }
         settings = dict(data)
         kind = settings.pop("kind")
-        if kind not in models:
-            raise UserError(f"unknown reward model {kind!r}")
-        return models[kind](**settings)
+        for model in (Gaussian, Bernoulli, Categorical):
+            if model.__name__.lower() == kind:
+                return model(**settings)
+        raise UserError(f"unknown reward model {kind!r}")
 
 
 @dataclass(frozen=True)
@@ -114,19 +109,13 @@ class Gaussian(RewardModel):
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
         return means[clusters, arms] + self.sigma * noise
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "gaussian", "sigma": self.sigma}
-
 
 @dataclass(frozen=True)
 class Bernoulli(RewardModel):
     """Rewards 0 or 1; the mean is the probability of 1. σ = 1/2 by Hoeffding's lemma."""
 
-    sigma: float = field(default=0.5, init=False)
-
-    @property
-    def values(self) -> Floats:
-        return np.array([0.0, 1.0])
+    sigma = 0.5
+    values = read_only(np.array([0.0, 1.0]))
 
     def counts(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Ints:
         ones = _binomial(rng, times, means[clusters, arms])
@@ -140,9 +129,6 @@ class Bernoulli(RewardModel):
 
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
         return np.where(noise < means[clusters, arms], 1.0, 0.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "bernoulli"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,11 +170,7 @@ class Categorical(RewardModel):
         sigma = float(support[-1] - support[0]) / 2
         arrays = {"probabilities": p, "_cumulative": cumulative, "_conditional": conditional}
         frozen = {name: read_only(array) for name, array in arrays.items()}
-        vars(self).update(support=support, sigma=sigma, **frozen)
-
-    @property
-    def values(self) -> Floats:
-        return self.support
+        vars(self).update(support=support, values=support, sigma=sigma, **frozen)
 
     def check_means(self, means: Floats | None) -> Floats:
         own = self.probabilities @ self.support
@@ -213,9 +195,6 @@ class Categorical(RewardModel):
     def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
         index = np.sum(np.asarray(noise)[..., None] >= self._cumulative[clusters, arms], axis=-1)
         return self.support[index]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": "categorical", "support": self.support, "probabilities": self.probabilities}
 
 
 def _binomial(rng: Rng, n: Times, p: Floats) -> Ints:

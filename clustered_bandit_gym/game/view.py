@@ -166,9 +166,6 @@ class FederationView:
             f"cannot set {name!r}: a policy only reads the federation's attributes"
         )
 
-    def __delattr__(self, name: str) -> NoReturn:
-        self.__setattr__(name, None)
-
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a federation cannot be copied or pickled: a play happens once")
 

@@ -127,8 +127,8 @@ def test_a_block_ends_with_its_program() -> None:
 @pytest.mark.parametrize(
     ("agents", "program", "down", "error", "message"),
     [
-        ([0, 0], lambda block: None, (), ValueError, "listed twice"),
-        ([2, 1, 2], lambda block: None, (), ValueError, "listed twice"),
+        ([0, 0], lambda block: None, (), ValueError, "at most once"),
+        ([2, 1, 2], lambda block: None, (), ValueError, "at most once"),
         ([6], lambda block: None, (), ValueError, "out of range"),
         ([[0]], lambda block: None, (), ValueError, "vector of ids"),
         (3, lambda block: None, (), ValueError, "vector of ids"),

@@ -67,7 +67,6 @@ def test_attributes_cannot_be_set(name: str, value: Any) -> None:
     row = row_of(lambda federation: setattr(federation, name, value))
     assert row["outcome"] == "error"
     assert "cannot set" in row["message"]
-    assert row_of(lambda federation: delattr(federation, name))["outcome"] == "error"
 
 
 def test_delta_is_the_harness_s() -> None:
@@ -267,11 +266,12 @@ def test_a_set_to_choose_from_is_paid_for() -> None:
 def test_the_payloads_of_the_docs_are_those_of_the_error_message() -> None:
     from pathlib import Path
 
-    from clustered_bandit_gym.game.payloads import CONTENT, TABLE
+    from clustered_bandit_gym.game.payloads import TABLE
 
     page = (Path(__file__).parents[2] / "docs/game.md").read_text(encoding="utf-8")
     message = row_of(lambda federation: federation.local([0], lambda block: 7.0))["message"]
-    for form, meaning, price in TABLE:
+    for payload, arguments, meaning, price in TABLE:
+        form = f"{payload.__name__}({arguments})"
         assert f"| `{form}` | {meaning} | {price.replace('|', chr(92) + '|')} |" in page
         assert form in message
-    assert {form.partition("(")[0] for form, _, _ in TABLE} == {one.__name__ for one in CONTENT}
+    assert {row[0] for row in TABLE} == set(cbg.Payload.__subclasses__())
