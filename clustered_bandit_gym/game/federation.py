@@ -211,11 +211,11 @@ class Federation(Play):
 
     def _ordered(self, kind: Kind, agents: ArrayLike, arms: ArrayLike, times: ArrayLike) -> Array:
         """Order pulls, and bill the orders and their answers."""
-        numbers = whole_times(times)
+        agents, arms, numbers = np.broadcast_arrays(agents, arms, whole_times(times))
         drawn = self.draw(agents, arms, numbers, kind)
+        whom, numbers = agents.ravel(), numbers.ravel()
         down = count_bits(numbers) + bits_for(self.problem.n_arms)
         up = counts_bits(numbers, drawn.shape[-1]) if kind == "counts" else 0
-        whom, down, up, _ = map(np.ravel, np.broadcast_arrays(agents, down, up, arms))
         phase, answer = self.current_phase, {"averages": "real", "counts": "counts"}[kind]
         self.ledger.record(phase, "down", "order", whom, down, 0)
         self.ledger.record(phase, "up", answer, whom, up, int(kind == "averages"))

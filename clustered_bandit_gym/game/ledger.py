@@ -79,7 +79,7 @@ class Ledger:
         n = agents.size
         if n == 0:
             return
-        prices = np.broadcast_to(bits, n)
+        prices = np.full(n, bits)
         self.totals[phase, direction, kind].add(n, int(prices.sum()), n * reals)
         if self._items is not None:
             for agent, price in zip(agents.tolist(), prices.tolist(), strict=True):
