@@ -99,35 +99,17 @@ class Bets:
         # The least and the largest c for which c and c + shift may both be means.
         first, last = np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift)
         points = np.clip(np.concatenate([first, around, last], axis=1), first, last)
-        needed = np.broadcast_to(level, share.shape)
-        bound = np.full(share.shape, -np.inf)
-        # No bound is above the product at a point, and it mostly is least near the middle.
-        middle = self.below(counts_a, np.clip(points[:, 6] + shift[:, 0], 0, 1))
-        kept = np.flatnonzero(~(middle + self.above(counts_b, points[:, 6]) < needed))
-        if not kept.size:
-            return bound
-        pairs = (counts_a, counts_b, shift, points, needed)
-        counts_a, counts_b, shift, points, needed = (each[kept] for each in pairs)
         wealth = self._at_points(counts_a, counts_b, shift, points)
-        log_a, log_b = _logsumexp(wealth)
-        total = log_a + log_b
-        bound[kept] = (log_a[:, :-1] + log_b[:, 1:]).min(axis=1)
-        # More points make no bound smaller.
-        unclear = ~((total.min(axis=1) < needed) | (bound[kept] >= needed))
-        if unclear.any():
-            pairs = (counts_a, counts_b, shift, points, needed)
-            counts_a, counts_b, shift, points, needed = (each[unclear] for each in pairs)
-            # More points around the one where the product is least.
-            rows = np.arange(needed.size)
-            least = np.clip(total[unclear].argmin(axis=1), 1, points.shape[1] - 2)
-            left, right = points[rows, least - 1, None], points[rows, least + 1, None]
-            finer = left + (right - left) * FINER
-            more = self._at_points(counts_a, counts_b, shift, finer)
-            points = np.concatenate([points, finer], axis=1)
-            order = (rows[:, None], points.argsort(axis=1))
-            wealth = np.concatenate([wealth[:, unclear], more], axis=2)[:, *order]
-            bound[kept[unclear]] = self._tightened(points[order], shift, wealth, needed)
-        return bound
+        # More points around the one where the product is least.
+        rows = np.arange(share.size)
+        least = np.clip(_logsumexp(wealth).sum(axis=0).argmin(axis=1), 1, points.shape[1] - 2)
+        left, right = points[rows, least - 1, None], points[rows, least + 1, None]
+        finer = left + (right - left) * FINER
+        more = self._at_points(counts_a, counts_b, shift, finer)
+        points = np.concatenate([points, finer], axis=1)
+        order = (rows[:, None], points.argsort(axis=1))
+        wealth = np.concatenate([wealth, more], axis=2)[:, *order]
+        return self._tightened(points[order], shift, wealth, np.broadcast_to(level, share.shape))
 
     def _at_points(
         self, counts_a: Floats, counts_b: Floats, shift: Floats, points: Floats

@@ -152,10 +152,6 @@ class Cells:
         walk = np.where(up, 1.0, -1.0) * n * (self.mean[:, 0] - bound) / self.sigma
         return half_normal(walk, n * (1 + n / worth), rho)
 
-    def keep(self, rows: Bools) -> None:
-        """Forget all rows but these: an index of rows."""
-        self.n, self.mean = self.n[rows], self.mean[rows]
-
     def variance(self) -> Floats:
         """(R, K) a guess of the variance of one pull, for plans only."""
         return np.full(self.n.shape, self.sigma**2)
@@ -234,10 +230,6 @@ class BettingCells(Cells):
         """(R, K) lower and upper bounds on the means, each ever wrong with probability e^−level."""
         low, high = self.wealth.interval(self.counts, level)
         return self.low + self.width * low, self.low + self.width * high
-
-    def keep(self, rows: Bools) -> None:
-        super().keep(rows)
-        self.counts = self.counts[rows]
 
     def variance(self) -> Floats:
         return self._variance(self.counts)

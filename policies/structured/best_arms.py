@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -178,7 +179,7 @@ class _Plan:
         rival, top, cost, n = self.rival, self.top, self.cost, self.n
         first, least = self.total.argmin(axis=0), self.total.min(axis=0)
         covered = self.distinct[:, first] & (least < self.everywhere) & rival
-        self.via = np.where(covered, first, self._cheapest_other(self.cost_close))
+        self.via = np.where(covered, first, self._at_other(self.cost_close, np.argmin))
         self.elsewhere = covered | (self.second < cost)
         # The leader may be wrong, too, which a comparison with the runner-up would show.
         runner_up = np.where(rival, cost, np.inf).min(axis=1)
@@ -186,26 +187,17 @@ class _Plan:
         self.beaten, self.close = np.maximum(self.beaten, n), np.maximum(self.close, n)
         self.close[top] = np.where(self.waits, np.inf, self.close[top])
 
-    def _at_other(self, cost: Floats) -> Floats:
-        """For every (x, k) the least cost (R, K) of closeness at another y.
+    def _at_other(self, cost: Floats, best: Callable[..., Any] = np.min) -> Any:
+        """For every (x, k) the least `cost` (R, K) of closeness at another y, or that y (np.argmin).
 
         Where x and y are not known to be distinct, that has to be shown first.
         """
-        own, others = _without_first(cost)
-        least = np.where(own, others.min(axis=0), cost.min(axis=0))
+        own = np.arange(len(cost))[:, None] == cost.argmin(axis=0)
+        found = np.where(own, best(np.where(own, np.inf, cost), axis=0), best(cost, axis=0))
         if self.together.any():
             to_distinct = self.to_distinct[self.together][:, :, None]
-            least[self.together] = (cost + to_distinct).min(axis=1)
-        return least
-
-    def _cheapest_other(self, cost: Floats) -> Ints:
-        """For every (x, k) the y of the least cost in `_at_other`."""
-        own, others = _without_first(cost)
-        via = np.where(own, others.argmin(axis=0), cost.argmin(axis=0))
-        if self.together.any():
-            to_distinct = self.to_distinct[self.together][:, :, None]
-            via[self.together] = (cost + to_distinct).argmin(axis=1)
-        return via
+            found[self.together] = best(cost + to_distinct, axis=1)
+        return found
 
     def times(self) -> Floats:
         """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
@@ -275,9 +267,3 @@ class _Plan:
         own = 1 / (1 / need - 1 / np.maximum(self.n_leader, twice))
         leader = np.maximum(twice - self.n_leader, 0) / self.share
         return np.maximum(np.maximum(own - self.n, 0) + leader, TUNING.least * self.n)
-
-
-def _without_first(cost: Floats) -> tuple[Bools, Floats]:
-    """(R, K) the row in which each arm costs least, and the costs with infinity there."""
-    first = np.arange(cost.shape[0])[:, None] == cost.argmin(axis=0)
-    return first, np.where(first, np.inf, cost)

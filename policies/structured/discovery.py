@@ -30,8 +30,10 @@ class Discovery:
         every_arm: clusters may differ in any arm, not only in their leaders: all arms are compared
             at full effort, and η, by which best arms differ, is not used.
 
-    Attributes (B agents drawn so far and neither promoted nor forgotten):
-        drawn: the record of these agents.
+    Attributes:
+        order: (B,) the agents, in the order in which they are drawn.
+        asked: how many of them have been drawn so far.
+        drawn: the record of the agents in this order.
         odd: (B, R) agents that look different from a representative.
         seen: (B,) effort at which the agent was last explained by some representative.
         explored: effort that all representatives have received.
@@ -42,7 +44,6 @@ class Discovery:
         self.reps, self.goal, self.every_arm = reps, goal, every_arm
         federation, first = reps.federation, TUNING.first_effort
         n_agents, n_arms = federation.problem.n_agents, federation.problem.n_arms
-        self.order: Ints = federation.rng.permutation(n_agents)
         # The last effort tells a difference of η, or 0.1σ where it is not told, with 24 nats.
         gap = 0.1 if every_arm else reps.eta or 0.1
         self.last = max(first, ceil(2 * 24.0 / gap**2))
@@ -54,23 +55,21 @@ class Discovery:
         if not self.thorough:
             self.most = min(self.most, 256)
             self.last = min(self.last, 64 * first)
-        self.asked = self.explored = 0
+        self.explored = 0
         self.raised = False
         self.group = max(8, goal // 2)
-        self.seen: Ints = np.zeros(0, dtype=np.int64)
-        self.drawn = Record(federation, reps.budgets, self.seen)
-        self.odd = np.zeros((0, 0), dtype=bool)
+        self._start(federation.rng.permutation(n_agents))
         self.variance: Floats = np.ones(n_arms)
         self.of_cell: Floats = np.ones((0, n_arms))
 
     def run(self) -> bool:
         """Look for representatives until there are `goal`; False if the search ended with fewer."""
         while len(self.reps) < self.goal:
-            waiting = np.flatnonzero(self.seen < self.effort)
+            waiting = np.flatnonzero(self.seen[: self.asked] < self.effort)
             if waiting.size:
                 self._search(waiting[: self.group])
             elif self.asked < self.most:
-                self._draw(self.most - self.asked)
+                self.asked = self.most
             elif self.raised and self.thorough and self.most < self.order.size:
                 # More effort found nobody new: the missing cluster may have no agent among these.
                 self.most = min(2 * self.most, self.order.size)
@@ -79,20 +78,23 @@ class Discovery:
                 self.effort = min(4 * self.effort, self.last)
                 self.raised = True
             elif self.thorough and self.asked < self.order.size:
-                # The last resort: everybody once, at full effort. Those explained are forgotten.
-                self._forget_drawn()
-                self._draw(256)
+                # The last resort: everybody once, at full effort.
+                self.asked = min(self.asked + 256, self.order.size)
             else:
                 return False
         return True
 
     def again(self) -> None:
         """Start over with all agents that are not representatives, at full effort."""
-        self._forget_drawn()
+        self._start(self.order[~np.isin(self.order, self.reps.agents)])
         self.effort = self.last
-        self.asked = 0
-        self.order = self.order[~np.isin(self.order, self.reps.agents)]
         self.most = min(self.most, self.order.size)
+
+    def _start(self, order: Ints) -> None:
+        self.order, self.asked = order, 0
+        self.drawn = Record(self.reps.federation, self.reps.budgets, order)
+        self.seen = np.zeros_like(order)
+        self.odd = np.zeros((order.size, len(self.reps)), dtype=bool)
 
     def forget(self, row: int) -> None:
         """Representative `row` was dropped."""
@@ -172,7 +174,7 @@ class Discovery:
         """Make a drawn agent a representative, unless fresh pulls show that it looks like one."""
         reps, last = self.reps, len(self.reps)
         reps.add(int(self.drawn.agents[row]))
-        self._keep(np.arange(self.seen.size) != row)
+        self.seen[row] = self.last  # it is not drawn again
         self.odd = np.pad(self.odd, ((0, 0), (0, 1)))
         new = np.array([last])
         self._explore_representatives(new)
@@ -210,17 +212,3 @@ class Discovery:
         of_arm = (sums.sum(axis=0) + prior) / (n.sum(axis=0) + start)
         self.variance = np.minimum(TUNING.margin * of_arm, 1)
         self.of_cell = np.minimum(TUNING.margin * ((sums + prior) / (n + start)), 1)
-
-    def _draw(self, count: int) -> None:
-        new = self.order[self.asked : self.asked + count]
-        self.asked += new.size
-        self.drawn.append(new)
-        self.seen = np.append(self.seen, np.zeros_like(new))
-        self.odd = np.pad(self.odd, ((0, new.size), (0, 0)))
-
-    def _forget_drawn(self) -> None:
-        self._keep(np.zeros(self.seen.size, dtype=bool))
-
-    def _keep(self, keep: Bools) -> None:
-        self.drawn.keep(keep)
-        self.seen, self.odd = self.seen[keep], self.odd[keep]

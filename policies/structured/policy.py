@@ -90,6 +90,26 @@ class StructuredBAI(Policy):
 def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
     """(N,) arms and (N,) cluster labels under Assumption 1; `reps` is empty at first."""
     federation = reps.federation
+    complete = _find_best_arms(reps)
+    # Where some best arms are not known, only good enough ones, Assumption 1 is no help.
+    known = reps.resolved.all()
+    if complete and (known or reps.all_distinct):
+        with federation.phase("classify"):
+            labels = classify(reps, reps.leader if known else None)
+        return reps.settled[labels], labels
+    rest = np.setdiff1d(federation.agents, reps.agents)
+    with federation.phase("accept"):
+        found = accept(reps, rest)
+    # Promoted agents are representatives by now; their own arm is among those found as well.
+    arms = np.empty_like(federation.agents)
+    arms[reps.agents] = reps.settled
+    arms[rest] = found
+    return arms, arms
+
+
+def _find_best_arms(reps: Representatives) -> bool:
+    """Steps 1 and 2; whether M is told and there are M representatives."""
+    federation = reps.federation
     m = federation.problem.n_clusters
     # Without M and η nothing is learnt from others: everybody finds an arm alone.
     alone = m is None and reps.eta is None
@@ -105,23 +125,9 @@ def _solve_best_arms(reps: Representatives) -> tuple[Ints, Ints]:
             reps.drop(twin)
             discovery.forget(twin)
         elif complete or m is None or second:
-            break
+            return complete
         else:
             # A representative with a wrong leader can seem to explain every agent. The leaders
             # are certain now.
             second = True
             discovery.again()
-    # Where some best arms are not known, only good enough ones, Assumption 1 is no help.
-    known = reps.resolved.all()
-    if complete and (known or reps.all_distinct):
-        with federation.phase("classify"):
-            labels = classify(reps, reps.leader if known else None)
-        return reps.settled[labels], labels
-    rest = np.setdiff1d(federation.agents, reps.agents)
-    with federation.phase("accept"):
-        found = accept(reps, rest)
-    # Promoted agents are representatives by now; their own arm is among those found as well.
-    arms = np.empty_like(federation.agents)
-    arms[reps.agents] = reps.settled
-    arms[rest] = found
-    return arms, arms

@@ -100,21 +100,6 @@ class Record:
         row, arms = np.nonzero(times > 0)
         self.pull(row if rows is None else rows[row], arms, times[row, arms])
 
-    def append(self, agents: Ints) -> None:
-        """Add agents that have not been pulled yet."""
-        memory = self.cells.memory
-        new = (0, agents.size)
-        self.agents = np.append(self.agents, agents)
-        self.cells = self._make(np.pad(memory, (new, (0, 0), (0, 0))))
-        self.live = np.pad(self.live, (new, (0, 0)), constant_values=True)
-        self.settled = np.pad(self.settled, new, constant_values=-1)
-
-    def keep(self, rows: np.ndarray) -> None:
-        """Forget all agents but those of `rows`, booleans (R,)."""
-        self.agents = self.agents[rows]
-        self.cells.keep(rows)
-        self.live, self.settled = self.live[rows], self.settled[rows]
-
 
 class Representatives(Record):
     """The record of R representatives, rows 0..R−1.
@@ -153,16 +138,26 @@ class Representatives(Record):
         self.to_be_close: Floats = nats(self.budgets.close(number))
 
     def add(self, agent: int) -> None:
-        self.append(np.array([agent]))
-        self._set_number(np.append(self.number, len(self) + self.dropped))
+        """A new candidate, without pulls; it is the last row."""
+        self.agents = np.append(self.agents, agent)
+        self.cells = self._make(np.pad(self.cells.memory, ((0, 1), (0, 0), (0, 0))))
+        self.live = np.pad(self.live, ((0, 1), (0, 0)), constant_values=True)
+        self.settled = np.append(self.settled, -1)
         self.distinct = np.pad(self.distinct, (0, 1))
+        self._set_number(np.append(self.number, len(self) + self.dropped))
 
     def drop(self, row: int) -> None:
+        """Forget a candidate that is not needed."""
         keep = np.arange(len(self)) != row
-        self.keep(keep)
-        self._set_number(self.number[keep])
+        self.agents, self.live, self.settled = (
+            self.agents[keep],
+            self.live[keep],
+            self.settled[keep],
+        )
+        self.cells = self._make(self.cells.memory[keep])
         self.distinct = self.distinct[np.ix_(keep, keep)]
         self.dropped += 1
+        self._set_number(self.number[keep])
 
     @property
     def resolved(self) -> np.ndarray:
