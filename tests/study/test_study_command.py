@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,11 @@ def pulled(table: pd.DataFrame, form: str) -> pd.DataFrame:
     place = lines.groupby("row").cumcount()
     lines = lines.assign(reward=(place < np.repeat(ones, table.times).to_numpy()).astype(int))
     return lines[["order", "row", "reward"]]
+
+
+def test_a_study_starts_without_what_only_boards_need() -> None:
+    check = "import clustered_bandit_gym.study, sys; sys.exit('scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 
 def test_a_study_by_files(tmp_path: Path) -> None:
