@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym._types import Ints
-from clustered_bandit_gym.policies.sequential.cells import leader_pulls, leaders
+from clustered_bandit_gym.policies.sequential.cells import leader_pulls
 from clustered_bandit_gym.policies.structured.best_arms import resolve
-from clustered_bandit_gym.policies.structured.evidence import accept_to, eliminate_alone
+from clustered_bandit_gym.policies.structured.evidence import accept_to, beat, settle
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
@@ -39,24 +39,22 @@ def accept(reps: Representatives, rest: Ints) -> Ints:
 
 def _run(record: Record, best: Ints, eta: float | None) -> None:
     """Continue until each agent has an arm, or all known `best` arms are beaten at it."""
-    known = np.isin(np.arange(record.n.shape[1]), best)
+    known = np.isin(np.arange(record.n.shape[1]), best) | (eta is None)
     rows = np.flatnonzero(record.settled < 0)
-    record.pull_where(np.where(record.n[rows] == 0, TUNING.start, 0.0), rows)
+    record.pull_where(TUNING.start - record.n[rows], rows)
     while rows.size:
-        index = np.arange(rows.size)
-        leader, needed = eliminate_alone(record, rows)
-        centre = leader
-        left = record.settled[rows] < 0
+        beat(record, rows)
+        leader, needed = settle(record, rows)
+        index, centre = np.arange(rows.size), leader
         if eta is not None:
-            hopeful = record.live[rows] & known
-            centre = leaders(record.mean[rows], hopeful)
-            needed &= ~accept_to(record, rows, centre, known, eta)
-            left = (record.settled[rows] < 0) & hopeful.any(axis=1)
+            centre, left = accept_to(record, rows, known, eta)
+            needed &= left
             # While the leader is not a known best arm, either may be wrong, so the leader is pulled
             # along.
             needed[index, leader] = True
         needed[index, centre] = False
-        rows, needed, centre = rows[left], needed[left], centre[left]
+        going = (record.settled[rows] < 0) & (record.live[rows] & known).any(axis=1)
+        rows, needed, centre = rows[going], needed[going], centre[going]
         n, at = record.n[rows], (np.arange(rows.size), centre)
         times = np.where(needed, STEP * n + 1, 0)
         # The arm that all others are compared with may be the wrong one: step by step.

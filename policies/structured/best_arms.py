@@ -38,7 +38,7 @@ def resolve(reps: Representatives, until_twins: bool = False) -> None:
     while True:
         certify(reps)
         eliminate(reps)
-        within = settle(reps)
+        _, needed = settle(reps, np.arange(len(reps)))
         done = bool(reps.resolved.all())
         if (reps.settled >= 0).all():
             pulls = float(reps.n.sum())
@@ -48,16 +48,16 @@ def resolve(reps: Representatives, until_twins: bool = False) -> None:
         if done or (until_twins and reps.twins.size):
             certify(reps)
             return
-        reps.pull_where(plan(reps, within))
+        reps.pull_where(plan(reps, needed))
 
 
-def plan(reps: Representatives, within: Bools) -> Floats:
+def plan(reps: Representatives, needed: Bools) -> Floats:
     """(R, K) pulls to make next; zero where nothing is needed.
 
     Args:
-        within: (R, K) live arms that are shown less than ε better than the leader.
+        needed: (R, K) live arms that may be ε better than the leader.
     """
-    return _Plan(reps, within).times()
+    return _Plan(reps, needed).times()
 
 
 def pulls_to_tell(reps: Representatives, n: Floats, a: Ints, b: Ints) -> Floats:
@@ -96,7 +96,7 @@ class _Plan:
         elsewhere: (R, K) tasks that are to be settled by closeness at `via`.
     """
 
-    def __init__(self, reps: Representatives, within: Bools) -> None:
+    def __init__(self, reps: Representatives, needed: Bools) -> None:
         slack, mean = reps.cells.slack, reps.mean
         self.distinct = reps.distinct
         self.eta = eta = -np.inf if reps.eta is None else reps.eta
@@ -119,7 +119,7 @@ class _Plan:
         self.rival[top] = False
         self.enough = 0.0
         if not self.only_distinct:
-            self.rival &= ~within
+            self.rival &= needed
             self.enough = reps.epsilon
         # Arms that are a leader or still to be settled.
         wanted = np.asarray(self.task.any(axis=0))

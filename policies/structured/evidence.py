@@ -54,6 +54,33 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> Bools:
     return shown
 
 
+# Rule (a), for representatives (event 1) and for agents on their own (event 4).
+def beat(record: Record, rows: Ints) -> None:
+    """Arms of agents `rows` that are shown worse than the leader leave the live sets."""
+    live = record.live[rows]
+    leader = leaders(record.mean[rows], live)
+    record.live[rows] &= ~record.cells.shows_worse(rows, leader, 0.0, record.to_beat[rows], live)
+
+
+def settle(record: Record, rows: Ints) -> tuple[Ints, Bools]:
+    """A row is settled by its one live arm, or by a leader that is good enough: every other live
+    arm is shown less than ε better.
+
+    Returns the leaders (rows,), and (rows, K) the live arms without those for which that is shown.
+    """
+    live = record.live[rows]
+    leader = leaders(record.mean[rows], live)
+    needed = live.copy()
+    if record.epsilon > 0:
+        level = record.to_beat[rows]
+        needed &= ~record.cells.shows_worse(rows, leader, record.epsilon, level, live)
+        needed[np.arange(rows.size), leader] = True
+    enough = (needed.sum(axis=1) == 1) & (record.settled[rows] < 0)
+    enough |= live.sum(axis=1) == 1
+    record.settled[rows[enough]] = leader[enough]
+    return leader, needed
+
+
 # Events 1 and 2: the live sets of the representatives, and which of them are distinct.
 def certify(reps: Representatives) -> None:
     """Mark pairs as distinct that are shown to differ, or have no live arm in common."""
@@ -75,12 +102,10 @@ def eliminate(reps: Representatives) -> None:
     A live set that rule (b) would empty is left as it is. That happens only after an error; the
     play must end.
     """
-    leader = reps.leader
-    # Only live arms can leave, and the last one never does.
-    task = reps.live & ~reps.resolved[:, None]
-    reps.live &= ~reps.cells.shows_worse(np.arange(len(reps)), leader, 0.0, reps.to_beat, task)
+    beat(reps, np.arange(len(reps)))
     if reps.eta is None:
         return
+    leader, task = reps.leader, reps.live & ~reps.resolved[:, None]
     # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter.
     y, k = np.nonzero(reps.distinct @ task)
     y, k, left = reps.cells.not_yet_close(y, k, leader, reps.live, reps.eta, reps.to_be_close)
@@ -88,20 +113,6 @@ def eliminate(reps: Representatives) -> None:
     close[y, k] = ~left.any(axis=1)
     shrunk = reps.live & ~(reps.distinct @ close)
     reps.live = np.where(shrunk.any(axis=1, keepdims=True), shrunk, reps.live)
-
-
-def settle(reps: Representatives) -> Bools:
-    """A row is settled by its one live arm, or by a leader that is good enough: every other live
-    arm is shown less than ε better. Returns (R, K) the live arms for which that is shown."""
-    leader, rows = reps.leader, np.arange(len(reps))
-    others = reps.live.copy()
-    others[rows, leader] = False
-    within = np.zeros_like(others)
-    if reps.epsilon > 0:
-        within = reps.cells.shows_worse(rows, leader, reps.epsilon, reps.to_beat, others)
-    enough = (within == others).all(axis=1) & (reps.settled < 0)
-    reps.settled = np.where(reps.resolved | enough, leader, reps.settled)
-    return within
 
 
 @dataclass
@@ -234,34 +245,19 @@ def remaining(ruled_out: np.ndarray, guess: Ints) -> tuple[np.ndarray, Ints]:
     return left <= 1, np.where(left == 1, ruled_out.argmin(axis=1), guess)
 
 
-# Event 4: live sets of agents whose cluster may be none of those known.
-def eliminate_alone(record: Record, rows: Ints) -> tuple[Ints, Bools]:
-    """Rule (a) at agents `rows`. An agent is settled by its leader where no arm may be ε better.
+# Event 4: agents whose cluster may be none of those known.
+def accept_to(record: Record, rows: Ints, known: Bools, eta: float) -> tuple[Ints, Bools]:
+    """An agent is accepted to a cluster whose best arm is live at it, and shown less than η worse
+    than every other live arm; `known` (K,) are the best arms of the representatives.
 
-    Returns the leaders (rows,), and (rows, K) the leaders and the arms that may be ε better.
+    Returns (rows,) the live arms of `known` with the highest average, which are tried, and (rows, K)
+    the other live arms for which that is not shown.
     """
-    cells, live, level = record.cells, record.live[rows], nats(record.budgets.accept())
-    leader = leaders(cells.mean[rows], live)
-    live &= ~cells.shows_worse(rows, leader, 0.0, level, live)
-    record.live[rows] = live
-    live &= ~cells.shows_worse(rows, leader, record.epsilon, level, live)
-    live[np.arange(rows.size), leader] = True
-    alone = live.sum(axis=1) == 1
-    record.settled[rows[alone]] = leader[alone]
-    return leader, live
-
-
-def accept_to(record: Record, rows: Ints, guess: Ints, known: Bools, eta: float) -> Bools:
-    """The cluster whose best arm is guess (rows,): accepted if that arm is live, known to be the
-    best arm of a representative (`known`, (K,)), and shown less than η worse than every other live
-    arm.
-
-    Returns (rows, K) the live arms for which that is shown.
-    """
-    index, live = np.arange(rows.size), record.live[rows]
-    within = record.cells.shows_worse(rows, guess, eta, nats(record.budgets.accept()), live)
-    within[index, guess] = True
-    accepted = live[index, guess] & known[guess] & (within | ~live).all(axis=1)
-    accepted &= record.settled[rows] < 0
+    live, level = record.live[rows], record.to_be_close[rows]
+    hopeful = live & known
+    guess = leaders(record.mean[rows], hopeful)
+    left = live & ~record.cells.shows_worse(rows, guess, eta, level, live)
+    left[np.arange(rows.size), guess] = False
+    accepted = hopeful.any(axis=1) & ~left.any(axis=1) & (record.settled[rows] < 0)
     record.settled[rows[accepted]] = guess[accepted]
-    return within
+    return guess, left

@@ -54,6 +54,7 @@ class Record:
         epsilon: ε.
         live: (R, K) arms that may still be the best.
         settled: (R,) the arm that answers for a row: shown good enough; −1 if there is none yet.
+        to_beat, to_be_close: (R,) nats that show an arm beaten, and close.
         cells: (R, K) pulls and what they show. ρ comes from a grid that is fixed before the data:
             half of its weight is tuned to 2 ln(1/α)/η² pulls, what a difference of η takes.
     """
@@ -71,6 +72,7 @@ class Record:
         self.cells = self._make((agents.size, problem.n_arms))
         self.live = np.ones(self.n.shape, dtype=bool)
         self.settled: Ints = np.full(agents.size, -1)
+        self.to_beat = self.to_be_close = np.full(agents.size, nats(budgets.accept()))
 
     def _make(self, memory: Floats | tuple[int, int]) -> Cells:
         """Cells from memory, or empty (rows, arms)."""
@@ -113,7 +115,6 @@ class Representatives(Record):
     Attributes:
         distinct: (R, R) pairs shown to be of different clusters.
         number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
-        to_beat, to_be_close: (R,) nats that show an arm beaten, and close.
         to_classify: nats that rule a cluster out at an agent, in a first attempt.
         dropped: candidates dropped so far.
         alike: two settled rows were not told apart for so long that they are taken to be of one
@@ -134,8 +135,8 @@ class Representatives(Record):
 
     def _set_number(self, number: Ints) -> None:
         self.number = number
-        self.to_beat: Floats = nats(self.budgets.beaten(number))
-        self.to_be_close: Floats = nats(self.budgets.close(number))
+        self.to_beat = nats(self.budgets.beaten(number))
+        self.to_be_close = nats(self.budgets.close(number))
 
     def add(self, agent: int) -> None:
         """A new candidate, without pulls; it is the last row."""

@@ -31,7 +31,7 @@ class RandomDiscovery:
     def again(self) -> None: ...
 
 
-def random_plan(reps: Representatives, within: np.ndarray) -> np.ndarray:
+def random_plan(reps: Representatives, needed: np.ndarray) -> np.ndarray:
     """Any arms, any number of pulls."""
     rng, n = reps.federation.rng, reps.n
     return np.where(
