@@ -133,30 +133,25 @@ FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]
 #: What `--help` says of a parameter: by verb and name where verbs differ, else by name.
 HELP = {
     "address": "Of a running Dask scheduler, for --backend dask.",
-    "algo": "ppo or maskable-ppo.",
+    "algo": "Algorithm.",
     "authors": "Who made the policy.",
-    "backend": "processes (the default) or dask.",
+    "backend": "Where trials are played, by default in processes of this machine.",
     "bold_best": "With --format latex: the best of each column in bold.",
     "bound": "Compute the instances' lower bounds.",
     "ci": "With --format latex: intervals beside the means.",
     "data": "Your copy of MovieLens-1M or Yelp; without it stand-ins are played.",
     "delta": "Probability δ of an error, at most.",
-    "compare delta": "Probability δ of an error, at most; several values are swept.",
     "env": "An environment; `clustered-bai list` shows all.",
     "envs": f"Environments, by default {DEFAULT_ENV}.",
     "epsilon": "Good enough: ε below the best arm.",
     "eta": "Separation η: how much worse another cluster's best arm is.",
-    "compare eta": "Separation η of the clusters; several values are swept.",
     "eta1": "Separation η1 of best means; few policies use it.",
     "export": "Write all trials here, as CSV.",
     "figures": "fig1a, ..., by default all.",
     "folder": "Folder of kept trials.",
     "suite verify folder": "Folder of a submission.",
     "folders": "Submissions: all full or all quick.",
-    "compare format_": "text, csv, json or latex.",
-    "show format_": "text (the default), csv, json or latex.",
-    "audit format_": "text, csv or json.",
-    "suite board format_": "html or json.",
+    "format_": "Format of the output.",
     "gaps": "Least and largest gap; or give --means.",
     "guarantee": "proved (needs --link), claimed or none; by default the policy's.",
     "hide": "What is not told: n_clusters, eta, eta1, support.",
@@ -170,7 +165,6 @@ HELP = {
     "max_seconds": "Time limit of a trial; a longer one is unfinished.",
     "means": "CSV, a line per cluster; or give --gaps.",
     "n_agents": "Agents N.",
-    "compare n_agents": "Agents N; several values are swept.",
     "n_arms": "Arms K.",
     "n_clusters": "Clusters M.",
     "name": "Name on the leaderboard, by default the policy's.",
@@ -194,7 +188,7 @@ HELP = {
     "quiet": "No progress bar, fewer notes.",
     "replay": "Trials to play once more, chosen at random; 0 runs no policy.",
     "replays": "Trials of each policy to play once more in a fresh process.",
-    "rewards": "bernoulli or gaussian.",
+    "rewards": "Law of the rewards.",
     "rewards_file": "A .csv or .json file, - for stdin.",
     "search": "Search for a worse game for 90s, 10m or 1h of CPU time.",
     "secret_seed": "Play fresh instances of each family as well.",
@@ -327,9 +321,3 @@ def default_env(settings: dict[str, Any]) -> str:
 def seed_of(text: str) -> int:
     """The root seed that an option gives: a whole number, or "secret"."""
     return root_seed(int(text) if text.isdecimal() else text)
-
-
-def check_format(name: str, known: str = "text, csv, json, latex") -> None:
-    """Refuse an unknown --format before anything is played."""
-    if name not in known.split(", "):
-        raise UserError(f"--format is one of {known}, not {name!r}")

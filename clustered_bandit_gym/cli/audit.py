@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import typer
 
 from clustered_bandit_gym.cli.app import (
     FAILED,
     bar,
-    check_format,
     command,
     say,
     seed_of,
@@ -31,7 +31,7 @@ def audit(
     max_pulls: int | None = None,
     max_seconds: float | None = None,
     out: Path | None = None,
-    format_: str = "text",
+    format_: Literal["text", "csv", "json"] = "text",
     replays: int = 1,
     quiet: bool = False,
 ) -> None:
@@ -46,7 +46,6 @@ def audit(
     from clustered_bandit_gym.harness.audit.audit import audit as run_audit
     from clustered_bandit_gym.harness.audit.search import search as run_search
 
-    check_format(format_, "text, csv, json")
     root = seed_of(seed)
     if search is not None:
         worst = run_search(policy, seconds_of(search), root)

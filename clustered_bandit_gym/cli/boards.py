@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 from traceback import print_exception
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
@@ -13,7 +13,6 @@ from clustered_bandit_gym.cli.app import (
     FAILED,
     FOUR,
     INTERRUPTED,
-    check_format,
     command,
     default_env,
     few,
@@ -67,10 +66,10 @@ def compare(
     seed: str = "0",
     jobs: int = 1,
     out: Path | None = None,
-    backend: str | None = None,
+    backend: Literal["processes", "dask"] | None = None,
     address: str | None = None,
     max_seconds: float | None = None,
-    format_: str = "text",
+    format_: Literal["text", "csv", "json", "latex"] = "text",
     bound: bool = True,
     strict: bool = True,
     replays: int = 0,
@@ -91,7 +90,6 @@ def compare(
     """
     from clustered_bandit_gym.harness.run import sweep
 
-    check_format(format_)
     given = {"n_agents": n_agents, "delta": delta, "eta": eta, "max_pulls": max_pulls}
     settings = settings_of(given, set_)
     board = sweep(
@@ -138,7 +136,7 @@ def compare(
 def show(
     folder: Path,
     *,
-    format_: str | None = None,
+    format_: Literal["text", "csv", "json", "latex"] | None = None,
     pivot: str | None = None,
     ci: bool = False,
     bold_best: bool = False,
@@ -155,7 +153,6 @@ def show(
     """
     from clustered_bandit_gym.harness.output.board import Board
 
-    check_format(format_ or "text")
     if plot is None and (x or panel or style or width):
         raise UserError("--x, --panel, --style and --width are for a picture: add --plot FILE")
     how = {"pivot": pivot, "ci": ci, "bold_best": bold_best} if format_ == "latex" else {}

@@ -7,7 +7,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import typer
@@ -136,7 +136,7 @@ def plan(
     gaps: tuple[float, float] | None = None,
     means: Path | None = None,
     delta: float = 0.05,
-    rewards: str = "bernoulli",
+    rewards: Literal["bernoulli", "gaussian"] = "bernoulli",
     sigma: float = 1.0,
     hide: list[str] | None = None,
     policies: list[str] | None = None,
@@ -152,16 +152,13 @@ def plan(
     from clustered_bandit_gym.game.tables import read_bandits
     from clustered_bandit_gym.study import plan as simulate
 
-    laws = {"bernoulli": Bernoulli(), "gaussian": Gaussian(sigma)}
-    if rewards not in laws:
-        raise UserError(f"--rewards must be bernoulli or gaussian, got {rewards}")
     made = simulate(
         n_agents,
         n_arms,
         n_clusters,
         gaps=gaps,
         means=None if means is None else read_bandits(means).means,
-        rewards=laws[rewards],
+        rewards=Gaussian(sigma) if rewards == "gaussian" else Bernoulli(),
         delta=delta,
         told=dict.fromkeys(hide or ()),
         policies=policies,

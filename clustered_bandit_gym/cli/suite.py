@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Literal
 
 import typer
 
@@ -105,7 +106,7 @@ def board(
     folders: list[Path],
     *,
     out: Path = Path("leaderboard.html"),
-    format_: str = "html",
+    format_: Literal["html", "json"] = "html",
     highlight: list[str] | None = None,
 ) -> None:
     """The leaderboard: one self-contained HTML page, or JSON. No trial is replayed.
@@ -116,7 +117,5 @@ def board(
 
     if format_ == "json":
         typer.echo(board_json(folders))
-    elif format_ == "html":
-        write(leaderboard_page(folders, highlight or []), out)
     else:
-        raise UserError("--format must be html or json")
+        write(leaderboard_page(folders, highlight or []), out)

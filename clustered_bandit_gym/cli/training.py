@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
+from typing import Literal
 
 import typer
 
@@ -15,7 +16,7 @@ from clustered_bandit_gym.cli.app import command, settings_of
 def train(
     env: str = "ClusteredBAI-Tiny-v0",
     *,
-    algo: str = "ppo",
+    algo: Literal["ppo", "maskable-ppo"] = "ppo",
     steps: int = 500_000,
     out: Path = Path("model.zip"),
     seed: int = 0,

@@ -88,6 +88,4 @@ def test_the_command_and_its_mistakes() -> None:
     assert "Take " in said
     assert "give means, or gaps" in error("study", "plan", "-n", 6)
     assert "0 < least <= most" in error("study", "plan", "-n", 6, "-k", 3, "-m", 2, "--gaps", 2, 1)
-    assert "--rewards must be bernoulli or gaussian" in error(
-        "study", "plan", "-n", 6, "--rewards", "poisson"
-    )
+    assert "'poisson' is not one of" in error("study", "plan", "-n", 6, "--rewards", "poisson")
