@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,14 +15,160 @@ from numpy.typing import ArrayLike
 from clustered_bandit_gym._types import Array, Floats, Ints, Rng
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, ProgramFailed, UserError
 from clustered_bandit_gym.game.checks import indices, read_only
-from clustered_bandit_gym.game.isolation import Isolation
+from clustered_bandit_gym.game.isolation import Isolation, program_name
 from clustered_bandit_gym.game.ledger import Ledger
-from clustered_bandit_gym.game.payloads import Payload
+from clustered_bandit_gym.game.payloads import Payload, alphabet, as_made
+from clustered_bandit_gym.game.play import Play
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.pulls import Play
+
+#: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a
+#: cache.
+BLOCK_CELLS = 2**18
+
+T = TypeVar("T")
+Answer = Payload | Sequence[Payload] | None
 
 
-class FederationView:
+class Channel(ABC):
+    """What the centre of a play can do: run programs at the agents, and order pulls."""
+
+    @property
+    @abstractmethod
+    def _play(self) -> Play:
+        """The books."""
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Pulls and messages inside are counted under `name`; an inner phase takes over until it
+        ends."""
+        before = self._play.current_phase
+        self._play.current_phase = str(name)
+        try:
+            yield
+        finally:
+            self._play.current_phase = before
+
+    def local(
+        self,
+        agents: ArrayLike,
+        program: Callable[..., Answer],
+        down: Payload | Sequence[Payload] = (),
+        *,
+        n_arms: int | None = None,
+    ) -> Any:
+        """Run `program` at `agents` (ids, each at most once) and hand what it returns to the
+        centre.
+
+        `down` is sent to each agent first. `program(block, *values)` gets a `Block` of the agents
+        and, for each payload of `down`, its values with one row per agent; it must treat rows
+        independently, since large sets of agents run block after block. The payloads it returns are
+        billed per agent. `n_arms`, if the program works on so many arms of an agent only, makes the
+        blocks larger: fewer and faster.
+
+        Returns:
+            The values of the returned payload, one row per agent in the order of `agents`; a tuple
+            of such arrays if the program returns several; None if it returns none, or if there are
+            no agents.
+        """
+        run = partial(self._run, agents, program, down, n_arms)
+        return self._attempt(BaseException, run)
+
+    def _run(
+        self, ids: ArrayLike, program: Callable[..., Answer], down: Answer, n_arms: int | None
+    ) -> Any:
+        play = self._play
+        play.check_open()
+        agents = indices(ids, play.problem.n_agents, "agent")
+        if agents.ndim != 1 or np.unique(agents).size < agents.size:
+            raise UserError("agents must be a vector of ids, each at most once")
+        run = program if play.isolation is None else play.isolation.isolated(program)
+        tables = [play.send("down", payload, agents, program) for payload in _payloads(down)]
+        size = play.block_size or max(1, BLOCK_CELLS // (n_arms or play.problem.n_arms))
+        answer: Answer = None
+        forms: list[list[tuple[object, ...]]] = []
+        parts: list[list[Array]] = []
+        for start in range(0, agents.size, size):
+            rows = slice(start, start + size)
+            block = Block(play, agents[rows])
+            try:
+                answer = run(block, *[table[rows] for table in tables])
+            finally:
+                block.close()
+            payloads = _payloads(answer)
+            forms.append([alphabet(payload) for payload in payloads])
+            if forms[-1] != forms[0]:
+                raise UserError(
+                    "a program sends every agent's message in the same form: kind, shape, and "
+                    "`among`, `at_most` or `grid`"
+                )
+            parts.append([play.send("up", one, block.agents, program) for one in payloads])
+        messages = [np.concatenate(part) for part in zip(*parts, strict=True)]
+        play.rounds += bool(tables or messages)
+        play.silent_program = "" if messages else program_name(program)
+        if isinstance(answer, Payload):
+            return messages[0]
+        return tuple(messages) or None
+
+    def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
+        """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and
+        get the averages.
+
+        Billed per row: ⌈log2 K⌉ bits down for the arm, the Elias δ code of `times` (1 bit for one
+        pull, about log2 times + 2 log2 log2 times for many: the agent does not know its range), and
+        one real up.
+        """
+        order = partial(self._play.order, "averages", agents, arms, times)
+        return self._attempt(BudgetExceeded, order)
+
+    def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
+        """As `pull`, and instead of averages get how often each of `reward_values` occurred: (...,
+        S).
+
+        Billed per row: the same order down; up one symbol out of the C(times + S − 1, S − 1)
+        possible answers.
+        """
+        order = partial(self._play.order, "counts", agents, arms, times)
+        return self._attempt(BudgetExceeded, order)
+
+    def report_clusters(self, labels: ArrayLike) -> None:
+        """Report the clustering that the policy has found: (N,) integer labels.
+
+        It is free and does not change the verdict; the judge uses it to separate clustering errors
+        from arm errors.
+        """
+        vector, agents = np.asarray(labels), self._play.agents
+        if vector.shape != agents.shape or vector.dtype.kind not in "iu":
+            raise UserError(
+                f"cluster labels are {agents.size} integers, got {vector.dtype} {vector.shape}"
+            )
+        self._play.labels = vector.astype(np.int64)
+
+    def _attempt(self, ends: type[BaseException], request: Callable[[], T]) -> T:
+        """`request()`; in strict mode an exception of the kind `ends` ends the play.
+
+        The policy learns what kind of failure it was, nothing else. What is wrong with an answer
+        could tell what is in it. A policy that could go on after a spent budget would find out,
+        order by order, how many pulls the agents have made.
+        """
+        if self._play.isolation is None:
+            return request()
+        self._play.check_open()
+        try:
+            return request()
+        except ends as error:
+            failure = error
+        # Outside of the clause, so that what is raised does not carry the first one with it.
+        self._play.failure = failure
+        if isinstance(failure, KeyboardInterrupt):
+            raise KeyboardInterrupt
+        if isinstance(failure, BudgetExceeded):
+            raise BudgetExceeded("the budget is spent; in strict mode this ends the play")
+        raise ProgramFailed(
+            "a local program raised an exception; in strict mode this ends the play"
+        )
+
+
+class FederationView(Channel):
     """The centre's side of a play: everything a policy may use, nothing that it could change.
 
     It has the methods of a `Federation` with two differences. Attributes are read-only, and what
@@ -49,28 +197,28 @@ class FederationView:
     reward_values: Floats | None
     rng: Rng
     max_pulls: int
-    #: The `Federation`.
-    _books: Any
-    _strict: bool
+    _books: Play
 
-    def __init__(self, federation: Any, strict: bool = False) -> None:
+    def __init__(self, federation: Play, strict: bool = False) -> None:
         shared = ("agents", "arms", "reward_values", "rng", "max_pulls")
         vars(self).update({name: getattr(federation, name) for name in shared})
         # A copy for the centre: the agents' own is within reach of local programs.
-        vars(self).update(problem=copy(federation.told), _books=federation, _strict=strict)
-        if strict:
-            federation.isolation = Isolation(self)
+        vars(self).update(problem=copy(federation.told), _books=federation)
+        federation.isolation = Isolation(self) if strict else None
+
+    @property
+    def _play(self) -> Play:
+        return self._books
 
     @property
     def pulls(self) -> int:
         """Pulls made so far."""
-        return int(self._counts().pulls)
+        return self._counts().pulls
 
     @property
     def pulls_per_agent(self) -> Ints:
         """(N,) pulls made at each agent so far, a copy."""
-        per_agent: Ints = self._counts().pulls_per_agent
-        return per_agent
+        return self._counts().pulls_per_agent
 
     @property
     def pulls_by_phase(self) -> dict[str, int]:
@@ -80,45 +228,12 @@ class FederationView:
     @property
     def rounds(self) -> int:
         """Exchanges between centre and agents so far."""
-        return int(self._books.rounds)
+        return self._books.rounds
 
     @property
     def ledger(self) -> Ledger:
         """A copy of the ledger as it stands: what was sent so far."""
-        ledger: Ledger = self._books.ledger.copy()
-        return ledger
-
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        """See `Federation.phase`."""
-        phase: AbstractContextManager[None] = self._books.phase(name)
-        return phase
-
-    def local(
-        self,
-        agents: ArrayLike,
-        program: Callable[..., Payload | Sequence[Payload] | None],
-        down: Payload | Sequence[Payload] = (),
-        *,
-        n_arms: int | None = None,
-    ) -> Any:
-        """See `Federation.local`."""
-        local = self._books.local
-        return self._attempt(BaseException, local, agents, program, down, n_arms=n_arms)
-
-    def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
-        """See `Federation.pull`."""
-        averages: Floats = self._attempt(BudgetExceeded, self._books.pull, agents, arms, times)
-        return averages
-
-    def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
-        """See `Federation.pull_counts`."""
-        request = self._books.pull_counts
-        counts: Ints = self._attempt(BudgetExceeded, request, agents, arms, times)
-        return counts
-
-    def report_clusters(self, labels: ArrayLike) -> None:
-        """See `Federation.report_clusters`."""
-        self._books.report_clusters(labels)
+        return self._books.ledger.copy()
 
     def stop(self, arms: ArrayLike) -> None:
         """End the play with one arm per agent (N,).
@@ -127,34 +242,8 @@ class FederationView:
         """
         self._books.stop(arms)
 
-    def _attempt(
-        self, ends: type[BaseException], request: Callable[..., Any], *order: Any, **options: Any
-    ) -> Any:
-        """`request(...)`; in strict mode an exception of the kind `ends` ends the play.
-
-        The policy learns what kind of failure it was, nothing else. What is wrong with an answer
-        could tell what is in it. A policy that could go on after a spent budget would find out,
-        order by order, how many pulls the agents have made.
-        """
-        if not self._strict:
-            return request(*order, **options)
-        self._books.check_open()
-        try:
-            return request(*order, **options)
-        except ends as error:
-            failure = error
-        # Outside of the clause, so that what is raised does not carry the first one with it.
-        self._books.failure = failure
-        if isinstance(failure, KeyboardInterrupt):
-            raise KeyboardInterrupt
-        if isinstance(failure, BudgetExceeded):
-            raise BudgetExceeded("the budget is spent; in strict mode this ends the play")
-        raise ProgramFailed(
-            "a local program raised an exception; in strict mode this ends the play"
-        )
-
-    def _counts(self) -> Any:
-        if self._strict:
+    def _counts(self) -> Play:
+        if self._books.isolation is not None:
             raise AttributeError(
                 "strict mode: the centre does not see how many pulls the agents made; let them "
                 "send it, or count the pulls that it orders itself"
@@ -264,3 +353,11 @@ class Block:
         if name not in memory:
             raise KeyError(f"no agent has saved {name!r}")
         return memory[name][self.agents]
+
+
+def _payloads(answer: Answer) -> list[Payload]:
+    """What a program returned, as a list of payloads as their constructors made them."""
+    if answer is None:
+        return []
+    several = answer if isinstance(answer, tuple | list) else [answer]
+    return [as_made(payload) for payload in several]

@@ -1,0 +1,283 @@
+"""One play: pulls are checked, kept within the budget, drawn and counted; messages are billed; the
+end is judged."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.random import SeedSequence
+from numpy.typing import ArrayLike
+
+from clustered_bandit_gym._types import Array, Floats, Ints, Times
+from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
+from clustered_bandit_gym.game.checks import indices, read_only, whole
+from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.game.isolation import Isolation, is_ours
+from clustered_bandit_gym.game.judge import Judgement, judge
+from clustered_bandit_gym.game.ledger import Direction, Ledger
+from clustered_bandit_gym.game.payloads import Payload, Reals, bits_for, count_bits, counts_bits
+from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.game.pulls import (
+    MAX_PULLS,
+    MAX_TIMES,
+    Kind,
+    Simulator,
+    Source,
+    Steps,
+    whole_times,
+)
+from clustered_bandit_gym.game.seeds import (
+    AGENTS,
+    POLICY,
+    REWARDS,
+    AgentStreams,
+    SealedSeed,
+    play_stream,
+)
+
+
+class Play:
+    """The books of one play: pulls and their rewards, the bill, and the judge.
+
+    The arguments are those of `Federation`.
+    """
+
+    def __init__(
+        self,
+        instance: Instance | None,
+        problem: Problem,
+        seed: int | SeedSequence | None = None,
+        *,
+        source: Source | None = None,
+        values: ArrayLike | None = None,
+        max_pulls: int | None = None,
+        c_b: float = 1.0,
+        c_r: float = 32.0,
+        itemise: bool = False,
+    ) -> None:
+        # One root for all streams: without a seed it is drawn from the system.
+        self._root = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
+        if instance is not None:
+            if (problem.n_agents, problem.n_arms) != (instance.n_agents, instance.n_arms):
+                raise UserError(
+                    f"the problem is for {problem.n_agents} agents and {problem.n_arms} arms, "
+                    f"the instance has {instance.n_agents} and {instance.n_arms}"
+                )
+            values = instance.rewards.values
+            rng = np.random.default_rng(play_stream(self._root, REWARDS))
+            source = source or Simulator(instance, rng)
+        if source is None:
+            raise UserError("a play without an instance needs a source of rewards")
+        self._instance = instance
+        self._source = source
+        #: Draws what is asked for in arrays; see `stepping`.
+        self._requests = source
+        #: (S,) the values that rewards can take, increasing; None where they are not finitely many.
+        self.reward_values: Floats | None = None
+        if values is not None:
+            self.reward_values = read_only(np.unique(np.asarray(values, dtype=np.float64)))
+        # NumPy takes any ISeedSequence; its annotations name SeedSequence alone.
+        sealed: Any = SealedSeed(play_stream(self._root, POLICY))
+        self.rng = np.random.Generator(np.random.PCG64(sealed))
+        self.problem = problem
+        #: A copy for policies and local programs, so that nothing done to it reaches the judge.
+        self.told = copy.copy(problem)
+        self.agents: Ints = read_only(np.arange(problem.n_agents))
+        self.arms: Ints = read_only(np.arange(problem.n_arms))
+        limit = MAX_PULLS if max_pulls is None else whole(max_pulls, "max_pulls")
+        self.max_pulls = min(limit, MAX_PULLS)
+        self._agent_limit = problem.max_pulls_per_agent or MAX_PULLS
+        self.pulls = 0
+        self._per_agent: Ints = np.zeros(problem.n_agents, dtype=np.int64)
+        self.pulls_by_phase: dict[str, int] = Counter()
+        #: The phase under which pulls and messages are counted now.
+        self.current_phase = "play"
+        self.ledger = Ledger(c_b, c_r, itemise)
+        self.rounds = 0
+        #: The clustering that the policy reported.
+        self.labels: Ints | None = None
+        #: The arms (N,) and what the judge says of them, after the stop.
+        self.answer: Ints | None = None
+        self.judgement: Judgement | None = None
+        #: What ended a play in strict mode, if anything did before its stop.
+        self.failure: BaseException | None = None
+        #: Runs local programs as copies, in strict mode.
+        self.isolation: Isolation | None = None
+        #: Name of the last local program, if it returned nothing.
+        self.silent_program = ""
+        #: Agents in a block at most; None for as many as fit in a cache.
+        self.block_size: int | None = None
+        #: What agents have saved: name -> array with one row per agent.
+        self.memory: dict[str, Array] = {}
+        self._process = os.getpid()
+
+    @property
+    def pulls_per_agent(self) -> Ints:
+        """(N,) pulls made at each agent so far, a copy."""
+        return self._per_agent.copy()
+
+    @cached_property
+    def agent_streams(self) -> AgentStreams:
+        """The agents' own randomness, made when first used: 70 µs, a sixth of a reset."""
+        return AgentStreams(play_stream(self._root, AGENTS), self.problem.n_agents)
+
+    def check_open(self) -> None:
+        """Raise `PlayOver` unless the play can go on, here."""
+        if self._process != os.getpid():
+            raise PlayOver("this federation belongs to another process; play it where it was made")
+        if self.answer is not None:
+            raise PlayOver("this play has stopped; make a new Federation or reset the environment")
+        if self.failure is not None:
+            raise PlayOver("this play has failed: in strict mode an exception in a program ends it")
+
+    def draw(
+        self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike, kind: Kind = "averages"
+    ) -> Array:
+        """Pulls, counted and not billed: what agents do on their own.
+
+        Args:
+            agents, arms, times: integers that broadcast.
+            kind: "averages" of the rewards, or "counts": how often each of `reward_values`
+                occurred, (..., S).
+        """
+        self.check_open()
+        agents = indices(agents, self.problem.n_agents, "agent")
+        arms = indices(arms, self.problem.n_arms, "arm")
+        times = whole_times(times)
+        values: tuple[int, ...] = ()
+        if kind == "counts":
+            if self.reward_values is None:
+                raise UserError(
+                    "these rewards take infinitely many values and cannot be counted; draw averages"
+                )
+            values = self.reward_values.shape
+        shape, total = self._admit(agents, arms, times)
+        if total == 0:
+            return np.empty((*shape, *values), dtype=np.int64 if values else np.float64)
+        drawn = self._requests.draw(agents, arms, times, kind)
+        if self._requests is self._source:  # otherwise `draw_one` has counted them
+            self.pulls += total
+            self.pulls_by_phase[self.current_phase] += total
+            _add(self._per_agent, agents, times, shape)
+        return drawn
+
+    def draw_one(self, agent: int, arm: int) -> float:
+        """`draw` of one pull, from plain ints already checked: the fast path of `env.step`."""
+        made = self._per_agent.item(agent)
+        if self.pulls >= self.max_pulls or made >= self._agent_limit:
+            self._admit(np.array(agent), np.array(arm), 1)  # raises
+        sample = self._source.single(agent, arm)
+        self.pulls += 1
+        self._per_agent[agent] = made + 1
+        self.pulls_by_phase[self.current_phase] += 1
+        return sample
+
+    @contextmanager
+    def stepping(self, step: Callable[[int, int], float]) -> Iterator[None]:
+        """Inside, every pull is one call `step(agent, arm)`, which counts it (`draw_one`) and
+        returns the reward."""
+        self._requests = Steps(step, self.reward_values)
+        try:
+            yield
+        finally:
+            self._requests = self._source
+
+    def _admit(self, agents: Ints, arms: Ints, times: Times) -> tuple[tuple[int, ...], int]:
+        """Shape and number of the pulls asked for; raises where they would exceed a limit."""
+        shape = np.broadcast(agents, arms, times).shape
+        total = int(np.sum(times, dtype=np.float64))  # exact up to 2**53, and cannot overflow
+        if total >= MAX_TIMES:
+            total = int(np.sum(times, dtype=object))
+        total *= math.prod(shape) // max(np.size(times), 1)
+        if self.pulls + total > self.max_pulls:
+            raise BudgetExceeded(
+                f"{self.pulls:,} pulls made; {total:,} more would exceed max_pulls = "
+                f"{self.max_pulls:,}"
+            )
+        if self.pulls + total > self._agent_limit:  # otherwise no agent can be beyond its limit
+            more = np.zeros_like(self._per_agent)
+            _add(more, agents, times, shape)
+            beyond = self._per_agent + more > self._agent_limit
+            if beyond.any():
+                agent = beyond.argmax()
+                raise BudgetExceeded(
+                    f"agent {agent} has made {self._per_agent[agent]:,} pulls; more would exceed "
+                    f"max_pulls_per_agent = {self._agent_limit:,}"
+                )
+        return shape, total
+
+    def send(self, direction: Direction, payload: Payload, agents: Ints, program: Any) -> Array:
+        """Bill `payload`, to or from each of `agents`, which run `program`; returns what arrives,
+        one row per agent."""
+        rows = payload.rows(agents.size)
+        if isinstance(payload, Reals):
+            rows = self.ledger.as_sent(rows).astype(np.float64)
+        bits = payload.bits
+        if getattr(payload, "within", None) is not None and not is_ours(program):
+            bits = bits + self.problem.n_arms  # that both sides know the set cannot be checked
+        self.ledger.record(self.current_phase, direction, payload.kind, agents, bits, payload.reals)
+        return rows
+
+    def order(self, kind: Kind, agents: ArrayLike, arms: ArrayLike, times: ArrayLike) -> Array:
+        """Order pulls, and bill the orders and their answers."""
+        agents, arms, numbers = np.broadcast_arrays(agents, arms, whole_times(times))
+        drawn = self.draw(agents, arms, numbers, kind)
+        whom, numbers = agents.ravel(), numbers.ravel()
+        down = count_bits(numbers) + bits_for(self.problem.n_arms)
+        up = counts_bits(numbers, drawn.shape[-1]) if kind == "counts" else 0
+        phase, answer = self.current_phase, {"averages": "real", "counts": "counts"}[kind]
+        self.ledger.record(phase, "down", "order", whom, down, 0)
+        self.ledger.record(phase, "up", answer, whom, up, int(kind == "averages"))
+        self.rounds += whom.size > 0
+        return drawn
+
+    def stop(self, arms: ArrayLike) -> Judgement | None:
+        """End the play with one arm per agent (N,); returns the judge's row, None without an
+        instance."""
+        self.check_open()
+        arm_ids = indices(arms, self.problem.n_arms, "arm")
+        if arm_ids.shape != self.agents.shape:
+            raise UserError(
+                f"stop needs one arm for each of the {self.agents.size} agents, got shape "
+                f"{arm_ids.shape}"
+            )
+        self.answer = arm_ids.copy()
+        if self._instance is not None:
+            self.judgement = judge(self._instance, arm_ids, self.labels, self.problem.epsilon)
+        return self.judgement
+
+    def hint(self) -> str:
+        """What a failed policy's programs changed in vain; "" for nothing."""
+        return "" if self.isolation is None else self.isolation.lost()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a federation cannot be copied or pickled: a play happens once")
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state of the play for `restore`, for the environment that owns it."""
+        return {**vars(self), "isolation": None}
+
+    @classmethod
+    def restore(cls, snapshot: dict[str, Any]) -> Self:
+        """The play that `snapshot` describes."""
+        play = cls.__new__(cls)
+        vars(play).update(snapshot, _process=os.getpid())
+        return play
+
+
+def _add(counts: Ints, agents: Ints, times: Times, shape: tuple[int, ...]) -> None:
+    """Add `times` pulls at `agents`, which broadcast to `shape`, to the counts (N,) of the agents."""
+    agents, times = np.broadcast_to(agents, shape), np.broadcast_to(times, shape)
+    if agents.ndim == 2 and agents.strides[1] == 0:
+        # A grid of agents and arms: one addition per agent, not one per cell, which saves a fifth
+        # of a large play.
+        agents, times = agents[:, 0], times.sum(axis=1)
+    np.add.at(counts, agents, times)
