@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from clustered_bandit_gym._types import Bools, Floats, Ints, Rng, Values
 from clustered_bandit_gym.envs.actions import empirical_best, read_flat
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs, Space, StepResult
-from clustered_bandit_gym.envs.game import InstanceBuffer
+from clustered_bandit_gym.envs.game import InstanceBuffer, Law
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.payloads import bits_for
@@ -162,11 +162,14 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         else:
             gym.Env.reset(self, seed=seed)
             self._federation = None
-            if self.has_batches:
+            if self.batch_rewards is not None:
                 drawn, rows = self._buffer.take(1, self.np_random)
-                self._law = drawn.law(rows.start)
+                i = rows.start
+                means, clusters = drawn["means"][i], drawn["clusters"][i]
+                best, good = drawn["best"][i], drawn["good"][i]
+                self._law = Law(means, clusters, self.batch_rewards, best, good)
                 self._instance = self.fixed_instance
-                told = self.told_of(drawn.arrays, rows.start)
+                told = self.told_of(drawn, i)
             else:
                 told = self.told_values(self._draw_truth(episode_seeds(self.np_random)[0]))
             self._free = FreePlay(self._law, self.np_random)

@@ -42,25 +42,6 @@ class Law(NamedTuple):
     good: Bools
 
 
-class Drawn(NamedTuple):
-    """n instances drawn at once.
-
-    Attributes:
-        rewards: their reward model.
-        arrays: (n, ...) each, the other attributes of `Law` and, where the learner is told the
-            truth of them, `eta` and `eta1`.
-    """
-
-    rewards: RewardModel
-    arrays: dict[str, Array]
-
-    def law(self, i: int) -> Law:
-        """The i-th instance."""
-        means, clusters = self.arrays["means"][i], self.arrays["clusters"][i]
-        best, good = self.arrays["best"][i], self.arrays["good"][i]
-        return Law(means, clusters, self.rewards, best, good)
-
-
 class GameSettings:
     """Draws instances and makes plays on them, without episodes.
 
@@ -171,19 +152,16 @@ class GameSettings:
         )
 
     @cached_property
-    def has_batches(self) -> bool:
-        """Whether `draw_batch` can draw: the generator has a batch form and a usual law."""
-        if self.fixed_instance is None and not hasattr(self._generator, "batch"):
-            return False
-        batch = self.draw_batch(np.random.default_rng(0), 1)
-        return batch is not None and type(batch.rewards) in (Gaussian, Bernoulli)
+    def batch_rewards(self) -> RewardModel | None:
+        """The reward model of all batches; None without a batch form or with an unusual law."""
+        batch = self._draw_batch(np.random.default_rng(0), 1)
+        usual = batch is not None and type(batch.rewards) in (Gaussian, Bernoulli)
+        return batch.rewards if usual else None
 
-    def draw_batch(self, rng: np.random.Generator, n: int) -> Batch:
-        """`n` instances at once, see `has_batches`."""
+    def _draw_batch(self, rng: np.random.Generator, n: int) -> Any:
         if self.fixed_instance is not None:
             return Batch.repeat(self.fixed_instance, n)
-        batch: Batch = self._generator.batch(rng, n)
-        return batch
+        return self._generator.batch(rng, n) if hasattr(self._generator, "batch") else None
 
     @cached_property
     def always_told(self) -> Values:
@@ -191,12 +169,17 @@ class GameSettings:
         return self.told_values(self.draw_instance(0))
 
     def told_of(self, arrays: dict[str, Array], i: int) -> Values:
-        """What is told of the i-th instance; `arrays` as in `Drawn`."""
+        """What is told of the i-th instance; `arrays` as in `draw_arrays`."""
         varied = {key: arrays[key].item(i) for key in ("eta", "eta1") if key in arrays}
         return self.always_told | varied | {"support": self.always_told["support"].copy()}
 
-    def describe(self, batch: Batch) -> Drawn:
-        """`batch` with what plays need of it."""
+    def draw_arrays(self, rng: np.random.Generator, n: int) -> dict[str, Array]:
+        """`n` instances at once, where there are `batch_rewards`.
+
+        Returns (n, ...) the attributes of `Law` but `rewards` and, where the learner is told the
+        truth of them, `eta` and `eta1`.
+        """
+        batch = self._draw_batch(rng, n)
         arrays: dict[str, Array] = {"means": batch.means, "clusters": batch.clusters}
         arrays |= {"best": batch.best_arms, "good": batch.good_arms(self.epsilon)}
         if self.fixed_instance is None:
@@ -207,7 +190,7 @@ class GameSettings:
                     arrays[name] = np.maximum(truth, 0.0)
                 elif value is not None and self._check:
                     self.problem_of(batch[int(truth.argmin())])  # refuses what it does not satisfy
-        return Drawn(batch.rewards, arrays)
+        return arrays
 
 
 def _source(
@@ -259,16 +242,15 @@ class InstanceBuffer:
         self._game = game
         self._size = size
         self._left = 0
-        self._drawn: Drawn
+        self._drawn: dict[str, Array] = {}
 
-    def take(self, n: int, rng: np.random.Generator) -> tuple[Drawn, slice]:
-        """The next `n` instances: a batch, and their rows in it."""
+    def take(self, n: int, rng: np.random.Generator) -> tuple[dict[str, Array], slice]:
+        """The next `n` instances: arrays as in `draw_arrays`, and their rows in them."""
         if n > self._left:
             self._left = max(n, self._size)
-            batch = self._game.draw_batch(rng, self._left)
-            self._drawn = self._game.describe(batch)
+            self._drawn = self._game.draw_arrays(rng, self._left)
             # At most 1,024 instances, or 2 MB of means.
-            self._size = max(n, min(2 * self._size, 1024, 2**18 // batch.means[0].size))
-        first = len(self._drawn.arrays["means"]) - self._left
+            self._size = max(n, min(2 * self._size, 1024, 2**18 // self._drawn["means"][0].size))
+        first = len(self._drawn["means"]) - self._left
         self._left -= n
         return self._drawn, slice(first, first + n)

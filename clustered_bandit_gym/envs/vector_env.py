@@ -68,7 +68,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             settings.setdefault("max_pulls", max_episode_steps)
         game = FlatClusteredBAIEnv(**settings)
         manual = self.autoreset_mode is AutoresetMode.DISABLED
-        if manual or game.max_pulls_per_agent or not game.has_batches:
+        if manual or game.max_pulls_per_agent or game.batch_rewards is None:
             raise UserError(
                 "generators without batches, rewards other than Gaussian and Bernoulli, "
                 "max_pulls_per_agent and autoreset_mode DISABLED need "
@@ -91,11 +91,11 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         outcome = ("sample", "stopped", "correct", "agent_correct", "wrong_agents", "best_arms")
         self._hidden: Values = repeat({key: info[key] for key in outcome}, num_envs)
         self._pulls, self._means = (repeat(table, num_envs) for table in game.seen)
-        # The instances: arrays (num_envs, ...) as in `Drawn`, and what the learners are told.
-        drawn = game.describe(game.draw_batch(np.random.default_rng(0), 1))
-        first = {key: values[0] for key, values in drawn.arrays.items()}
+        # The instances: arrays (num_envs, ...) as in `draw_arrays`, and what the learners are told.
+        drawn = game.draw_arrays(np.random.default_rng(0), 1)
+        first = {key: values[0] for key, values in drawn.items()}
         self._drawn: dict[str, Array] = repeat(game.always_told | first, num_envs)
-        self._rewards = drawn.rewards
+        self._rewards = game.batch_rewards
         agents = (num_envs, game.n_agents)
         self._per_agent: Ints = np.zeros(agents, dtype=np.int64)
         self._count: Ints = np.zeros(num_envs, dtype=np.int64)
@@ -129,8 +129,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
     def begin(self, which: Ints) -> None:
         """Start an episode of each sub-environment of `which`."""
         drawn, rows = self._buffer.take(which.size, self.np_random)
-        self._rewards = drawn.rewards
-        for key, values in drawn.arrays.items():
+        for key, values in drawn.items():
             self._drawn[key][which] = values[rows]
         for state in (self._pulls, self._means, self._per_agent, self._count, self._orders):
             state[which] = 0
