@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Values
+from clustered_bandit_gym._types import Array, Bools, FilePath, Floats, Ints, Values
 from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
@@ -23,7 +23,6 @@ from clustered_bandit_gym.game.tables import is_log
 from clustered_bandit_gym.generators import Batch, make_generator
 
 Generator = Callable[[np.random.Generator], Instance]
-Path_ = str | PathLike[str]
 
 
 class Law(NamedTuple):
@@ -51,7 +50,7 @@ class GameSettings:
 
     def __init__(
         self,
-        instance: Instance | Path_ | None = None,
+        instance: Instance | FilePath | None = None,
         generator: str | Generator | None = None,
         generator_kwargs: Values | None = None,
         instance_seed: Seed | None = None,
@@ -194,7 +193,7 @@ class GameSettings:
 
 
 def _source(
-    instance: Instance | Path_ | None,
+    instance: Instance | FilePath | None,
     generator: str | Generator | None,
     settings: Values,
 ) -> Instance | Generator:

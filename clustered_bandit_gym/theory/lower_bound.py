@@ -11,8 +11,7 @@ the pool's constraints that are scaled to be feasible, and does not rest on the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
@@ -30,27 +29,17 @@ from clustered_bandit_gym.theory.laws import laws_of
 _NEARLY = 1.01
 
 
-@dataclass(frozen=True)
-class LowerBound:
+class LowerBound(NamedTuple):
     """A lower bound on the expected pulls of an instance.
 
     Attributes:
         value: expected pulls that every δ-PC learner needs.
-        upper: the families of alternatives give no bound above this.
-        allocation: (M, K) pulls per agent that satisfy every alternative of the families and sum to
-            `upper`; 0 in clusters without agents.
-        programs: linear programs that were solved.
+        gap: certified relative distance of `value` from the best bound that the families of
+            alternatives give.
     """
 
     value: float
-    upper: float
-    allocation: Floats
-    programs: int
-
-    @property
-    def gap(self) -> float:
-        """Certified relative distance of `value` from the best bound that the families give."""
-        return self.upper / self.value - 1 if self.value > 0 else 0.0
+    gap: float
 
 
 def information_needed(delta: float) -> float:
@@ -105,12 +94,10 @@ def solve_lower_bound(
         )
     whole(max_programs, "max_programs")
     needed = information_needed(delta)
-    allocation = np.zeros_like(instance.means)
-    nothing = LowerBound(0.0, 0.0, allocation, 0)
     # With one arm there is nothing to find out; noiseless rewards tell any two instances apart at
     # once.
     if needed == 0 or instance.n_arms == 1 or instance.rewards.sigma == 0:
-        return nothing
+        return LowerBound(0.0, 0.0)
     # Bandits without agents come last. A learner that is not told M need not believe in them, only
     # in some further one.
     sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
@@ -118,15 +105,13 @@ def solve_lower_bound(
     empty = np.flatnonzero(sizes == 0)
     kept = np.append(played, empty) if clusters_told else played
     spare = (not clusters_told and not single) or empty.size > 0
-    search = _Search(Truth(laws_of(instance)[kept], sizes[kept], eta, spare))
-    programs = search.run(tolerance, max_programs)
-    if programs == 0:
-        return nothing
-    allocation[played] = needed * search.inside / sizes[played, None]
-    return LowerBound(needed * search.value, needed * search.upper, allocation, programs)
+    search = Search(Truth(laws_of(instance)[kept], sizes[kept], eta, spare))
+    search.run(tolerance, max_programs)
+    gap = search.upper / search.value - 1 if search.value > 0 else 0.0
+    return LowerBound(needed * search.value, gap)
 
 
-class _Search:
+class Search:
     """Cutting planes for kl(δ, 1 − δ) = 1.
 
     Attributes:
@@ -146,11 +131,11 @@ class _Search:
         self.pool = csr_array((0, means.size))
 
     @np.errstate(divide="ignore")
-    def run(self, tolerance: float, max_programs: int) -> int:
-        """Solve programs until the gap is certified; their number, 0 without an alternative."""
+    def run(self, tolerance: float, max_programs: int) -> None:
+        """Solve programs until the gap is certified; without an alternative `value` stays 0."""
         self._ask(self.inside, 0.0)
         if math.isinf(self.upper):
-            return 0
+            return
         centre = self.inside
         for nearly in (0.0, 0.0, 0.0, 1.5, 1.5):
             centre = centre * np.clip(1 / self._ask(centre, nearly), 0.25, 4.0)
@@ -168,7 +153,6 @@ class _Search:
                 mended = mended * np.clip(1.02 / self._ask(mended, nearly), 1.0, 1.5)
             self._ask(mended)
             centre = (centre + mended) / 2
-        return program
 
     def _ask(self, pulls: Floats, nearly: float = _NEARLY) -> Floats:
         """The hardest alternatives at `pulls`; those within the factor `nearly` of the hardest join
