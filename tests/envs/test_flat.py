@@ -57,7 +57,8 @@ def test_environments_of_their_own(name: str) -> None:
     assert spec is not None
     envs = gym.make_vec(spec, num_envs=2)
     native = isinstance(envs.unwrapped, cbg.ClusteredBAIVectorEnv)
-    assert native is env.unwrapped.has_batches is (envs.spec.vector_entry_point is not None)  # type: ignore[attr-defined, union-attr]
+    batched = env.unwrapped.batch_rewards is not None  # type: ignore[attr-defined]
+    assert native is batched is (envs.spec.vector_entry_point is not None)  # type: ignore[union-attr]
     assert envs.single_action_space == env.action_space
     assert envs.single_observation_space == env.observation_space
     obs, _ = envs.reset(seed=0)
