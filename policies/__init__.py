@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from clustered_bandit_gym.policies.registry import POLICIES, load_class, make
+from clustered_bandit_gym.policies.registry import POLICIES, make
 
 if TYPE_CHECKING:
     from clustered_bandit_gym.policies.baselines import RandomPolicy, UniformPolicy
@@ -44,7 +45,7 @@ _CLASSES = {target.partition(":")[2]: target for target in POLICIES.values()}
 
 def __getattr__(name: str) -> Any:
     if name in _CLASSES:
-        return load_class(_CLASSES[name])
+        return resolve_name(_CLASSES[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

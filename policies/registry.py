@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from importlib import import_module
 from inspect import signature
-from typing import Any
+from pkgutil import resolve_name
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.imports import load_object
@@ -43,7 +42,7 @@ def make(spec: str) -> Policy | StepPolicy:
     """
     name, _, rest = spec.partition(":")
     if name in POLICIES:
-        cls = load_class(POLICIES[name])
+        cls = resolve_name(POLICIES[name])
     elif rest:
         attribute, _, rest = rest.partition(":")
         cls = load_object(f"{name}:{attribute}", f"policy {spec!r}{_suggestion(name)}")
@@ -59,7 +58,7 @@ def make(spec: str) -> Policy | StepPolicy:
     items = [item.strip() for item in rest.split(",") if item.strip()]
     positional = [parse_value(item) for item in items if parse_pair(item) is None]
     pairs = [item for item in items if parse_pair(item) is not None]
-    settings = parse_pairs(pairs, f"policy {spec!r}") if pairs else {}
+    settings = parse_pairs(pairs, f"policy {spec!r}")
     try:
         return cls(*positional, **settings)
     except (UserError, ImportError, OSError):
@@ -70,12 +69,6 @@ def make(spec: str) -> Policy | StepPolicy:
             f"policy {spec!r}: its constructor raised {type(error).__name__}: {error}; its settings: "
             f"{names}"
         ) from error
-
-
-def load_class(target: str) -> Any:
-    """The class of this package that "module:Class" names."""
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)
 
 
 def _suggestion(name: str) -> str:

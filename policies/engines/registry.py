@@ -8,7 +8,7 @@ arm is left that is `precision` or more below the best.
 
 from __future__ import annotations
 
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any, Protocol
 
 import numpy as np
@@ -56,4 +56,4 @@ ENGINES: dict[str, str] = {
 def get_engine(name: str) -> Engine:
     """The engine of that name; an unknown name raises an error that lists the known ones."""
     own = check_choice("engine", name, tuple(ENGINES)).replace("-", "_")
-    return getattr(import_module(f"clustered_bandit_gym.policies.engines.{own}"), own)
+    return resolve_name(f"clustered_bandit_gym.policies.engines.{own}:{own}")

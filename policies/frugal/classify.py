@@ -238,7 +238,6 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
     m, n_agents = ref.levels.m, ref.levels.problem.n_agents
     if m > SETTINGS.few or m == n_agents:
         return []
-    margin = 0.5 * rough.deviation * np.sqrt(2 / rough.pulls)
     # Thresholds can be sent for these arms.
     inside = ((ref.low < rough.mean) & (rough.mean < ref.high)).all(axis=0)
 
@@ -246,7 +245,7 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
         if clusters.size == 1:
             return []
         means = rough.mean[clusters]
-        gaps = np.diff(np.sort(means, axis=0), axis=0) - margin
+        gaps = np.diff(np.sort(means, axis=0), axis=0) - rough.error / 2
         # The arm and the cut with the largest gap, less half a standard deviation.
         gaps = np.where(inside, gaps, -np.inf).T
         arm, cut = map(int, np.unravel_index(gaps.argmax(), gaps.shape))

@@ -6,9 +6,9 @@ Correctness rests on `shown_distinct` alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from math import ceil, exp, log
+from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -117,13 +117,11 @@ def group(points: Floats, n_groups: int) -> tuple[Ints, float]:
 
 
 # Representatives are shown to be of different clusters.
-@dataclass(frozen=True)
-class RoughMeans:
+class RoughMeans(NamedTuple):
     """What the centre knows of d arms at M representatives, for plans."""
 
     mean: Floats  # (M, d)
-    pulls: Floats  # (d,), the same at all representatives
-    deviation: float  # standard deviation of one pull, roughly
+    error: Floats  # (d,) standard deviation of the difference of two means, roughly
 
 
 def rough_means(block: Block, members: Bools, code: Ints, levels: Levels) -> tuple[Payload, ...]:
@@ -186,10 +184,10 @@ def shown_distinct(
         arm = (of_arms * np.sqrt(n)).argmax(axis=1)
         apart = of_arms[np.arange(arm.size), arm]
         open_ = scales.pair_evidence(apart, n[arm], n[arm]) < levels.distinct
+        noise = np.sqrt(2 * variance.mean() / n)
         if not open_.any():
-            return RoughMeans(mean, n, sigma * float(np.sqrt(variance.mean())))
-        noise = np.sqrt(2 * variance.mean() / n[arm])
-        if np.any((apart < 2.5 * noise)[open_]):  # they look alike
+            return RoughMeans(mean, sigma * noise)
+        if np.any((apart < 2.5 * noise[arm])[open_]):  # they look alike
             return None
         members = np.isin(np.arange(d), arm[open_])
     return None
