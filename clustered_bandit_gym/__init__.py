@@ -31,17 +31,17 @@ from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, 
 from clustered_bandit_gym.game.view import Block
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
 
+#: Where names are that are loaded when first used, besides subpackages.
 _LAZY = {
+    "env": "clustered_bandit_gym.envs.env",
     "Board": "clustered_bandit_gym.harness.output.board:Board",
     "Store": "clustered_bandit_gym.harness.store:Store",
     "audit": "clustered_bandit_gym.harness.audit.audit:audit",
     "evaluate": "clustered_bandit_gym.harness.run:evaluate",
-    "harness": "clustered_bandit_gym.harness",
     "play": "clustered_bandit_gym.harness.play:play",
     "replay": "clustered_bandit_gym.harness.replay:replay",
     "Study": "clustered_bandit_gym.study.study:Study",
     "drive": "clustered_bandit_gym.study.drive:drive",
-    "study": "clustered_bandit_gym.study",
     "sweep": "clustered_bandit_gym.harness.run:sweep",
     "ClusteredBAIEnv": "clustered_bandit_gym.envs.env:ClusteredBAIEnv",
     "ClusteredBAIVectorEnv": "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv",
@@ -49,12 +49,6 @@ _LAZY = {
     "FlatClusteredBAIEnv": "clustered_bandit_gym.envs.flat_env:FlatClusteredBAIEnv",
     "SB3VecEnv": "clustered_bandit_gym.policies.learned.sb3:SB3VecEnv",
     "parallel_env": "clustered_bandit_gym.envs.parallel:parallel_env",
-    "testing": "clustered_bandit_gym.testing",
-    "datasets": "clustered_bandit_gym.datasets",
-    "env": "clustered_bandit_gym.envs.env",
-    "generators": "clustered_bandit_gym.generators",
-    "policies": "clustered_bandit_gym.policies",
-    "theory": "clustered_bandit_gym.theory",
 }
 
 if TYPE_CHECKING:
@@ -126,8 +120,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return resolve_name(_LAZY[name])
+    if name in {*_LAZY, *__all__}:
+        return resolve_name(_LAZY.get(name, f"{__name__}.{name}"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

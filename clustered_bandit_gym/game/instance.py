@@ -172,8 +172,10 @@ class Instance:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
             return NotImplemented
-        mine = {key: value.tolist() for key, value in self._content().items()}
-        return mine == {key: value.tolist() for key, value in other._content().items()}
+        mine, theirs = self._content(), other._content()
+        if mine.keys() != theirs.keys():
+            return False
+        return all(np.array_equal(mine[key], theirs[key]) for key in mine)
 
     def _content(self) -> dict[str, Any]:
         """The arrays that `save` writes."""

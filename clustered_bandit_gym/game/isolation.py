@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from types import FunctionType, ModuleType, NoneType
+from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,19 +32,6 @@ from clustered_bandit_gym.game.problem import Problem
 Program = Callable[..., Any]
 
 COPIES = "programs run on copies; return what the centre needs"
-_PLAIN = {
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    NoneType,
-    np.bool_,
-    np.int64,
-    np.float64,
-    np.ndarray,
-}
 GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 #: Flag of classes that are made at run time, as by a class statement.
 _HEAP_TYPE = 1 << 9
@@ -83,12 +70,12 @@ class Isolation:
 
     def lost(self) -> str:
         """Which variables the programs changed in vain, as a hint for the author; "" for none."""
-        changed: set[tuple[str, bytes]] = set()
+        names: set[str] = set()
         for data, copy in self._ran.values():
-            before = self._variables(pickle.loads(data))
-            changed |= self._variables(copy).items() - before.items()
-        names = ", ".join(sorted({f"`{name}`" for name, _ in changed}))
-        return f"a local program changed {names}, but {COPIES}" if names else ""
+            before, after = self._variables(pickle.loads(data)), self._variables(copy)
+            names |= {f"`{name}`" for name in after if after[name] != before.get(name)}
+        changed = ", ".join(sorted(names))
+        return f"a local program changed {changed}, but {COPIES}" if changed else ""
 
     def _variables(self, program: Program) -> dict[str, bytes]:
         """The variables that a function refers to, serialised, as far as they can be."""
@@ -125,7 +112,7 @@ def is_ours(program: Program) -> bool:
     while todo:
         value = todo.pop()
         kind = type(value)
-        if kind in _PLAIN or id(value) in seen:
+        if id(value) in seen:
             continue
         seen.add(id(value))
         if kind is FunctionType:

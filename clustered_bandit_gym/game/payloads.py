@@ -224,14 +224,14 @@ class Quantised(Payload):
         clip: bool = False,
     ) -> None:
         self.grid = increasing(grid, "grid")
-        ends = self.grid[[0, -1]]
+        low, high = self.grid[[0, -1]]
         shapes = "quantised numbers have shape (agents,) or (agents, d)"
         exact = _array(values, float, (1, 2), shapes)
         if clip:
-            exact = exact.clip(*ends)
-        if not np.all((exact >= ends[0]) & (exact <= ends[1])):
+            exact = exact.clip(low, high)
+        if not np.all((exact >= low) & (exact <= high)):
             raise UserError(
-                f"a number is nan, or outside the grid from {ends[0]:.6g} to {ends[1]:.6g}; use a "
+                f"a number is nan, or outside the grid from {low:.6g} to {high:.6g}; use a "
                 "wider grid, or clip=True to send numbers beyond an end as that end"
             )
         # Found by comparison, not by arithmetic: a grid point is sent as itself, and no rounding

@@ -39,7 +39,6 @@ from clustered_bandit_gym.game.seeds import (
     POLICY,
     REWARDS,
     AgentStreams,
-    SealedSeed,
     play_stream,
 )
 
@@ -84,9 +83,7 @@ class Play:
         self.reward_values: Floats | None = None
         if values is not None:
             self.reward_values = read_only(np.unique(np.asarray(values, dtype=np.float64)))
-        # NumPy takes any ISeedSequence; its annotations name SeedSequence alone.
-        sealed: Any = SealedSeed(play_stream(self._root, POLICY))
-        self.rng = np.random.Generator(np.random.PCG64(sealed))
+        self.rng = np.random.default_rng(play_stream(self._root, POLICY))
         self.problem = problem
         #: A copy for policies and local programs, so that nothing done to it reaches the judge.
         self.told = copy.copy(problem)

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import SeedSequence
-from numpy.random.bit_generator import ISpawnableSeedSequence
 
 from clustered_bandit_gym._types import Floats, Ints, Rng, Words
 from clustered_bandit_gym.game.checks import whole
@@ -86,19 +85,6 @@ def play_stream(seed: Seed, key: int) -> SeedSequence:
     # Hashed once more: a generator shows the seed it was made from, and the root would lead a
     # policy to the rewards.
     return SeedSequence(child_seed(root, key).generate_state(8).tolist())
-
-
-class SealedSeed(ISpawnableSeedSequence):
-    """A seed sequence that makes the same generators and shows nothing: no `entropy`, no `spawn_key`."""
-
-    def __init__(self, inner: SeedSequence) -> None:
-        self.__inner = inner
-
-    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
-        return self.__inner.generate_state(n_words, dtype)
-
-    def spawn(self, n_children: int) -> list[SealedSeed]:
-        return [SealedSeed(child) for child in self.__inner.spawn(n_children)]
 
 
 def splitmix(seeds: Words, start: Ints, size: int) -> Words:

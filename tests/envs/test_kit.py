@@ -8,7 +8,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from harness_players import books_of
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.testing import (
@@ -58,15 +57,6 @@ class Hidden(cbg.Policy):
         return np.zeros(federation.problem.n_agents, dtype=int)
 
 
-class PeeksAtTheDoor(cbg.Policy):
-    """Plays differently when it is played pull by pull."""
-
-    def solve(self, federation: cbg.Federation) -> np.ndarray:
-        books = books_of(federation)
-        federation.pull([0], [0], 1 if books._requests is books._source else 2)
-        return np.zeros(federation.problem.n_agents, dtype=int)
-
-
 class NeverStops(cbg.StepPolicy):
     def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:
         return cbg.PULL, (0, 0)
@@ -78,7 +68,6 @@ class NeverStops(cbg.StepPolicy):
         (OwnDice(), AssertionError, "differ"),
         (Wide(), AssertionError, "gaussian rewards .UserError: .*integers"),
         (Hidden(), TypeError, "JSON"),
-        (PeeksAtTheDoor(), AssertionError, "pull by pull"),
         (NeverStops(), AssertionError, "after 1,000 pulls"),
         (3, AssertionError, "inherits"),
     ],
