@@ -37,7 +37,6 @@ VERBS = [
     "reproduce",
     "train",
     "report",
-    "demo",
 ]
 
 

@@ -172,7 +172,6 @@ HELP = {
     "compare out": "Folder that keeps finished trials; the same command resumes.",
     "audit out": "Folder that keeps finished trials; the same command resumes.",
     "reproduce out": "Folder of trials, pictures and tables; the same command resumes.",
-    "demo out": "Folder of trials, picture and report.",
     "train out": "File of the model to write.",
     "suite run out": "Folder of the submission; the same command resumes.",
     "study ask out": "File to write, .csv or .json.",

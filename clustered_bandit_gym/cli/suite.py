@@ -31,8 +31,7 @@ def run(
 
     Example: clustered-bai suite run mine:Mine --out submissions/mine --jobs 2
     """
-    from clustered_bandit_gym.harness.output.escape import plain
-    from clustered_bandit_gym.suite.files import cell_texts
+    from clustered_bandit_gym.suite.files import cell_table
     from clustered_bandit_gym.suite.submission import run_suite
 
     submission = run_suite(
@@ -47,7 +46,7 @@ def run(
         overwrite=overwrite,
         progress=not quiet,
     )
-    typer.echo(cell_texts(submission).map(plain).to_string(index=False))
+    typer.echo(cell_table(submission))
     shown = shlex.quote(str(out))
     say(
         f"Wrote {out}: `clustered-bai suite verify {shown}`, `clustered-bai suite board {shown} ...`"

@@ -41,10 +41,6 @@ from clustered_bandit_gym.suite.score import score
 Trial = tuple[str, int]
 
 
-class Mismatch(UserError):
-    """The submission is not what it claims to be; the message says why."""
-
-
 class Check(NamedTuple):
     """A passed check.
 
@@ -62,7 +58,7 @@ class Check(NamedTuple):
 
 
 def verify(folder: str | Path, replay: int = 20, trials: Sequence[Trial] | None = None) -> Check:
-    """Check a submission; raises `Mismatch` with a plain reason. Replays run the policy's code.
+    """Check a submission; raises `UserError` with a plain reason. Replays run the policy's code.
 
     Args:
         replay: trials to play again, drawn so that nobody can know them; 0 runs nothing of the
@@ -85,10 +81,8 @@ def verify(folder: str | Path, replay: int = 20, trials: Sequence[Trial] | None 
     rows = {(row["cell"], row["trial"]): row for row in submission.rows}
     if trials is None:
         trials = secrets.SystemRandom().sample(list(rows), min(replay, len(rows)))
-    theirs, ours = (
-        {name: value for name, value in one.items() if name != "python"}  # does not change a row
-        for one in (metadata["platform"], this_platform())
-    )
+    ours = this_platform()
+    theirs = metadata["platform"] | {"python": ours["python"]}  # which does not change a row
     exact = not trials or theirs == ours
     if not exact:
         notes.append(
@@ -104,15 +98,15 @@ def verify(folder: str | Path, replay: int = 20, trials: Sequence[Trial] | None 
             "forged, the policy carries something from trial to trial, draws random numbers of its "
             "own, or needs files beside its modules"
         )
-        raise Mismatch(". Note: ".join([said, *notes]))
+        raise UserError(". Note: ".join([said, *notes]))
     return Check(list(trials), len(found), exact, notes)
 
 
 def checked(folder: str | Path) -> Submission:
-    """A submission whose files hold together; raises `Mismatch` otherwise. Runs none of its code."""
+    """A submission whose files hold together; raises `UserError` otherwise. Runs none of its code."""
     submission = load_submission(folder)
     if submission.metadata["digest"] != DIGESTS.get(submission.suite):
-        raise Mismatch(
+        raise UserError(
             f"suite digest: expected one of {', '.join(DIGESTS)} with the cells and instances of "
             f"this package, got another {submission.suite}"
         )
@@ -120,12 +114,12 @@ def checked(folder: str | Path) -> Submission:
     # A run of the suite limits no trial's time: "timeout" does not occur.
     outcomes = ["solved", "wrong", *(word for word in UNFINISHED if word != "timeout")]
     if others := {row["outcome"] for row in submission.rows} - set(outcomes):
-        raise Mismatch(f"expected an outcome of {', '.join(outcomes)}, got {min(others)!r}")
+        raise UserError(f"expected an outcome of {', '.join(outcomes)}, got {min(others)!r}")
     _check_sources(submission)
     if submission.suite != "v1":
         found = score(submission.rows, submission.quick, submission.metadata["guarantee_text"])
         if submission.scores != found:
-            raise Mismatch("scores recomputed from the rows differ from scores.json")
+            raise UserError("scores recomputed from the rows differ from scores.json")
     return submission
 
 
@@ -136,12 +130,12 @@ def _check_complete(submission: Submission) -> None:
         lost = len(rows) == GIVE_UP and rows["outcome"].isin(list(UNFINISHED)).all()
         count = GIVE_UP if lost else cell.count(submission.quick)
         if rows["trial"].tolist() != list(range(count)):
-            raise Mismatch(
+            raise UserError(
                 f"completeness: {cell.name} needs trials 0 to {count - 1}, each once; the "
                 f"submission has {len(rows)} rows, {rows['trial'].nunique()} different trials"
             )
     if found:
-        raise Mismatch(f"completeness: {min(found)!r} is not a cell of this run")
+        raise UserError(f"completeness: {min(found)!r} is not a cell of this run")
 
 
 def _check_sources(submission: Submission) -> None:
@@ -151,9 +145,9 @@ def _check_sources(submission: Submission) -> None:
         inside = name.isprintable() and path.suffix == ".py" and path.is_relative_to(home)
         # No links and no "..", and so the same place in the folder that a replay runs in.
         if not inside or os.path.realpath(path) != str(path):
-            raise Mismatch(f"source: {name!r} is not a Python file inside of source/")
+            raise UserError(f"source: {name!r} is not a Python file inside of source/")
         if sha256(path) != played:
-            raise Mismatch(
+            raise UserError(
                 f"source: {name} is not the file that was played. It changed since (its hash "
                 "differs); run the suite again"
             )
@@ -167,8 +161,8 @@ def sha256(path: Path) -> str:
 def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> pd.DataFrame:
     """The policy on fresh instances of every family that it solved: one line per cell.
 
-    A policy that is tuned to the shipped instances shows by trials that are `wrong` or
-    `unanswered`, or by a `pulls_ratio` above 1: mean pulls over those on the shipped instances.
+    A policy that is tuned to the shipped instances shows by trials that are not "solved", or by a
+    `pulls_ratio` above 1: mean pulls over those on the shipped instances.
 
     Args:
         seed: draws the instances; None for one that nobody can know.
@@ -182,11 +176,9 @@ def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> pd.D
     wanted = [(cell, trial) for cell in solved for trial in range(trials)]
     played = replayed(submission.metadata, submission.folder / "source", wanted, secret)
     rows = pd.DataFrame(played, columns=["cell", "trial", "outcome", "pulls"])
-    rows["wrong"] = rows["outcome"] == "wrong"
-    rows["unanswered"] = ~rows["outcome"].isin(["solved", "wrong"])
-    table = rows.groupby("cell", sort=False)[["wrong", "unanswered"]].sum()
-    table["pulls_ratio"] = rows.groupby("cell")["pulls"].mean() / pd.Series(solved)
-    return table.assign(trials=trials, seed=secret)
+    outcomes = pd.crosstab(rows["cell"], rows["outcome"]).reindex(list(solved))
+    ratio = rows.groupby("cell")["pulls"].mean() / pd.Series(solved)
+    return outcomes.assign(pulls_ratio=ratio, seed=secret)
 
 
 def replayed(
@@ -214,7 +206,7 @@ def replayed(
             ended = subprocess.run(command, input=asked.encode(), cwd=clean, capture_output=True)
             if not out.exists():
                 said = ended.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-                raise Mismatch(f"replay: the policy cannot be built: {said or ended.returncode}")
+                raise UserError(f"replay: the policy cannot be built: {said or ended.returncode}")
             rows += [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
             out.unlink()
             if len(rows) < len(trials):

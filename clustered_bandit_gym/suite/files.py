@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import reprlib
+import textwrap
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ import pandas as pd
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.outcome import without_place
-from clustered_bandit_gym.harness.output.escape import markdown
+from clustered_bandit_gym.harness.output.escape import markdown, plain
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.numbers import number
 
@@ -176,26 +177,24 @@ def write_submission(submission: Submission) -> None:
         (folder / f"{name}.json").write_text(text, encoding="utf-8")
 
 
-def cell_texts(submission: Submission) -> pd.DataFrame:
-    """Texts for humans, one row per cell."""
+def cell_table(submission: Submission) -> str:
+    """The scores for humans, one line per cell."""
     heads = ["cell", "trials", "errors", "verdict", "vs_bound"]
     heads += ["bits_per_agent", "rounds", "reason"]
     cells = pd.DataFrame(submission.entries.values())[heads]
-    return cells.map(lambda one: number(one) if isinstance(one, float) else str(one))
+    texts = cells.map(lambda one: number(one) if isinstance(one, float) else plain(str(one)))
+    return texts.to_string(index=False)
 
 
 def readme(submission: Submission) -> str:
     """The submission for humans."""
     kind = "quick run, never compared with full runs" if submission.quick else "full run"
     said = "".join(f"- {name}: {markdown(submission.metadata[name])}\n" for name in _TEXTS)
-    table = cell_texts(submission).map(markdown)
-    lines = [map(str, table), ["---"] * len(table.columns), *table.to_numpy().tolist()]
-    cells = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"""# {markdown(submission.name)}
 
 A {kind}. `clustered-bai suite verify` checks it and runs the policy's code. A cell is solved unless
 a reason is given.
 
 {said}
-{cells}
+{textwrap.indent(cell_table(submission), "    ")}
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -48,13 +49,19 @@ def test_help_and_version() -> None:
 
 
 def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With three trials instead of fifty."""
+    """The commands of `make demo`, with three trials instead of fifty."""
     monkeypatch.setenv("CLUSTERED_BANDIT_QUICK", "1")
-    text = call("demo", "--out", tmp_path, "--jobs", 1)
-    assert text.count("Correctness and pulls") == 2
-    assert (tmp_path / "pulls.png").stat().st_size > 5000
-    assert "pulls.png" in text
-    assert "bai-cl++" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    lines = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8").splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("demo:"))
+    recipe = itertools.takewhile(bool, lines[first + 1 :])
+    commands = [line.replace("--jobs -1", "").split() for line in recipe if "$(BIN)" in line]
+    texts = [call(*words[1:]) for words in commands]
+    assert len(texts) == 5
+    assert ["Correctness and pulls" in text for text in texts[:3]] == [True] * 3
+    assert "pulls.png" in texts[3]
+    assert (tmp_path / "out/demo/pulls.png").stat().st_size > 5000
+    assert "bai-cl++" in (tmp_path / "out/demo/report.html").read_text(encoding="utf-8")
 
 
 def test_an_audit_is_kept_resumed_and_written_in_any_format(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from clustered_bandit_gym.cli import app
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.suite.cells import TRACKS
-from clustered_bandit_gym.suite.files import cell_texts, load_submission
+from clustered_bandit_gym.suite.files import cell_table, load_submission
 from clustered_bandit_gym.suite.leaderboard import board_json, leaderboard_page, load_all
 
 POLICIES = ("naive", "naive:engine=mixture", "fixed", "random")
@@ -117,7 +117,7 @@ def test_the_order_as_json(folders: list[Path]) -> None:
 def test_reasons_name_no_line_of_code() -> None:
     submission = load_submission(Path(__file__).parents[2] / "submissions/quick/collaborative")
     assert "(collaborative.py, line" in str(submission.scores)
-    for shown in (submission.entries, cell_texts(submission).to_dict()):
+    for shown in (submission.entries, cell_table(submission)):
         assert "but M = 3; use cluster-then-bai" in str(shown)
         assert ".py" not in str(shown)
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from clustered_bandit_gym.cli import app
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.suite.cells import cells_of
-from clustered_bandit_gym.suite.checker import Mismatch, different, fresh, verify
+from clustered_bandit_gym.suite.checker import different, fresh, verify
 from clustered_bandit_gym.suite.files import Submission
 from clustered_bandit_gym.suite.score import score
 from clustered_bandit_gym.suite.submission import play_cell, run_suite
@@ -58,8 +58,7 @@ def test_fresh_instances(submission: Submission) -> None:
     found = fresh(submission.folder, seed=5, trials=3)
     solved = [entry["cell"] for entry in submission.scores["cells"] if entry["solved"]]
     assert found.index.tolist() == solved
-    assert found["trials"].tolist() == [3] * len(solved)
-    assert not found["unanswered"].any()
+    assert found.filter(["solved", "wrong"]).sum(axis=1).tolist() == [3] * len(solved)
     assert found["pulls_ratio"].notna().all()
 
 
@@ -98,10 +97,10 @@ def test_pulls_lowered_by_one(submission: Submission, tmp_path: Path) -> None:
 
     folder = forged(submission, tmp_path, change)
     told = r"replay: 1 of 1 trials differ. easy-10, trial 7: pulls \d+ \(replayed: \d+\)"
-    with pytest.raises(Mismatch, match=told):
+    with pytest.raises(match=told):
         verify(folder, trials=[("easy-10", 7)])
     folder = forged(submission, tmp_path / "b", change, rescore=False)
-    with pytest.raises(Mismatch, match="scores recomputed from the rows differ"):
+    with pytest.raises(match="scores recomputed from the rows differ"):
         verify(folder, replay=0)
 
 
@@ -112,7 +111,7 @@ def test_a_trial_dropped_or_twice(submission: Submission, tmp_path: Path) -> Non
     ]
     for place, change in enumerate(changes):
         folder = forged(submission, tmp_path / str(place), change)
-        with pytest.raises(Mismatch, match="completeness: easy-10 needs trials 0 to 59"):
+        with pytest.raises(match="completeness: easy-10 needs trials 0 to 59"):
             verify(folder, replay=0)
 
 
@@ -121,12 +120,12 @@ def test_another_digest_or_source(submission: Submission, tmp_path: Path) -> Non
     path = folder / "metadata.json"
     metadata = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(metadata | {"digest": "0" * 64}), encoding="utf-8")
-    with pytest.raises(Mismatch, match="suite digest"):
+    with pytest.raises(match="suite digest"):
         verify(folder, replay=0)
     folder = forged(submission, tmp_path / "b", lambda rows: None)
     with (folder / "source" / "suite_toys.py").open("a", encoding="utf-8") as file:
         file.write("# edited\n")
-    with pytest.raises(Mismatch, match=r"source: suite_toys.py is not the file that was played"):
+    with pytest.raises(match=r"source: suite_toys.py is not the file that was played"):
         verify(folder, replay=0)
 
 
