@@ -12,13 +12,11 @@ import itertools
 import os
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
-from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,7 +217,7 @@ def play_trial(
     raised: BaseException | None = None
     process = os.getpid()
     start = perf_counter()
-    with seeded_globals(seeds.policy), keyboard() as user_interrupted:
+    with seeded_globals(seeds.policy):
         try:
             player = copy.deepcopy(spec.policy)
             if direct:
@@ -234,7 +232,9 @@ def play_trial(
             else:
                 _play_loop(player, env, seeds.policy, *first)
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) and user_interrupted():
+            # Where SIGINT is ignored, as in worker processes, no interrupt is the user's.
+            ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            if isinstance(error, KeyboardInterrupt) and not ignored:
                 raise
             raised = error
         if os.getpid() != process:
@@ -311,42 +311,12 @@ def seeded_globals(seed: int) -> Iterator[None]:
     """
     filters = list(warnings.filters)
     torch = sys.modules.get("torch")
-    with global_seed(seed), np.errstate(), chdir("."):
-        before = torch.get_rng_state() if torch is not None else None
+    torch_state = nullcontext() if torch is None else torch.random.fork_rng(devices=[])
+    with global_seed(seed), np.errstate(), chdir("."), torch_state:
         if torch is not None:
             torch.manual_seed(seed)
         try:
             yield
         finally:
-            if torch is not None:
-                torch.set_rng_state(before)
             if warnings.filters != filters:
                 warnings.filters[:] = filters  # type: ignore[index]
-
-
-@contextmanager
-def keyboard() -> Iterator[Callable[[], bool]]:
-    """Gives a function that says whether a `KeyboardInterrupt` is the user's, not one that a policy
-    raises itself.
-
-    It is the user's if the signal arrived. Where signals are not ours to watch (another thread, a
-    handler that somebody has set) every interrupt is taken for the user's, unless signals are
-    ignored. So is that of a policy that sends the signal to its own process.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    main = threading.current_thread() is threading.main_thread()
-    if not main or before is not signal.default_int_handler:
-        yield lambda: before is not signal.SIG_IGN
-        return
-    arrived = False
-
-    def note(number: int, frame: FrameType | None) -> None:
-        nonlocal arrived
-        arrived = True
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: arrived
-    finally:
-        signal.signal(signal.SIGINT, before)

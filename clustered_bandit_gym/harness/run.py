@@ -175,7 +175,8 @@ def _cells(
             found.append(Cell(kwargs.pop("env_id"), kwargs))
     if not found:
         raise UserError("nothing to sweep over: a list of settings is empty")
-    if len(set(found)) < len(found):
+    # As rows show them: boards group rows by that.
+    if len({repr((cell.env_id, cell.plain_kwargs)) for cell in found}) < len(found):
         raise UserError("the same environment with the same settings is listed twice")
     return found
 

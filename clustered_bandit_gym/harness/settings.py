@@ -30,12 +30,9 @@ Env = gym.Env[Any, Any]
 _LARGEST_ARRAY = 1000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Cell:
-    """An environment's id and the keywords it is made with.
-
-    Cells are equal if rows show them alike, so that rows can be grouped by their cells.
-    """
+    """An environment's id and the keywords it is made with."""
 
     env_id: str
     kwargs: dict[str, Any] = field(default_factory=dict)
@@ -45,16 +42,6 @@ class Cell:
         """The keywords as rows show them."""
         result: dict[str, Any] = plain(self.kwargs)
         return result
-
-    @cached_property
-    def _text(self) -> str:
-        return json.dumps([self.env_id, self.plain_kwargs], sort_keys=True)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cell) and self._text == other._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
 
     def make(self) -> Env:
         """The environment; raises `UserError` where the id or the keywords are wrong."""
