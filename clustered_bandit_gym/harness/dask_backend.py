@@ -13,32 +13,24 @@ import os
 import sys
 import threading
 from asyncio import CancelledError
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import ExitStack
-from functools import partial
-from typing import Any, TypeVar
+from functools import lru_cache, partial
+from typing import Any
 
 import cloudpickle
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.play import Row
+from clustered_bandit_gym.harness.play import Row, Task, Work
+from clustered_bandit_gym.harness.pool import pack
 
-T = TypeVar("T")
 #: How long a scheduler may take to answer for the first time.
 CONNECT_SECONDS = 10.0
 
 
-def play_on_dask(
-    packed: bytes, tasks: Sequence[T], lost: Callable[[T, str, str], Row], address: str
-) -> Generator[tuple[T, Row]]:
-    """Play the tasks; yields (task, row) as trials end.
-
-    Args:
-        packed: the pickled `Work`.
-        lost: gives the row of a task that is given up, from its outcome and message.
-        address: of the scheduler.
-    """
+def play_on_dask(work: Work, tasks: Sequence[Task], address: str) -> Generator[tuple[Task, Row]]:
+    """Play the tasks on the cluster of the scheduler at `address`; yields (task, row)."""
     from distributed import Client, KilledWorker, as_completed
 
     with ExitStack() as stack:
@@ -52,8 +44,8 @@ def play_on_dask(
             raise UserError(f"there is no Dask scheduler at {address}: {error}") from error
         stack.callback(client.close, 1)
         # A task, not scattered data: it is made again if the workers that hold it die.
-        shared = client.submit(bytes, packed)
-        paths = [path or os.getcwd() for path in sys.path]
+        shared = client.submit(bytes, pack(work))
+        paths = tuple(path or os.getcwd() for path in sys.path)
         submit = partial(client.submit, _play, shared, paths, retries=1, pure=False)
         sent = {submit(task): task for task in tasks}
         suspects = []
@@ -70,7 +62,7 @@ def play_on_dask(
                     yield task, submit(task).result()
                 except KilledWorker as error:
                     message = f"the trial ended its Dask worker, attempt after attempt: {error}"
-                    yield task, lost(task, "crash", message)
+                    yield task, work.lost(task, "crash", message)
         except (CancelledError, FutureCancelledError, OSError) as error:
             raise UserError(
                 f"the Dask scheduler {address} is lost; trials that had ended are kept where there "
@@ -80,22 +72,18 @@ def play_on_dask(
 
 # --- in the worker -----------------------------------------------------------------------------
 
-_loaded: dict[bytes, Any] = {}
 #: Threads of one worker take turns: environments and global random states are shared.
 _turn = threading.Lock()
 
 
-def _play(packed: bytes, paths: list[str], task: Any) -> Row:
+def _play(packed: bytes, paths: tuple[str, ...], task: Task) -> Row:
     """The row of a task of the pickled `Work`; `paths` say where the user's modules are."""
     with _turn:
-        if packed not in _loaded:
-            sys.path.extend(path for path in paths if path not in sys.path)
-            _loaded.clear()
-            _loaded[packed] = cloudpickle.loads(packed)
-        work = _loaded[packed]
-        row: Row
-        try:
-            row = work.play(task)
-        except KeyboardInterrupt:  # the policy's own: nobody sits at a worker's keyboard
-            row = work.lost(task, "error", "KeyboardInterrupt")
+        row: Row = _load(packed, paths).play(task)
         return row
+
+
+@lru_cache(maxsize=1)
+def _load(packed: bytes, paths: tuple[str, ...]) -> Any:
+    sys.path.extend(path for path in paths if path not in sys.path)
+    return cloudpickle.loads(packed)

@@ -12,6 +12,7 @@ import itertools
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager, nullcontext
@@ -232,9 +233,11 @@ def play_trial(
             else:
                 _play_loop(player, env, seeds.policy, *first)
         except BaseException as error:
-            # Where SIGINT is ignored, as in worker processes, no interrupt is the user's.
-            ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-            if isinstance(error, KeyboardInterrupt) and not ignored:
+            # In other threads, and where SIGINT is ignored as in worker processes, no interrupt is
+            # the user's.
+            main = threading.current_thread() is threading.main_thread()
+            ours = not main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            if isinstance(error, KeyboardInterrupt) and not ours:
                 raise
             raised = error
         if os.getpid() != process:

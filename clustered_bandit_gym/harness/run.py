@@ -23,7 +23,7 @@ from clustered_bandit_gym.game.seeds import root_seed
 from clustered_bandit_gym.harness.dask_backend import play_on_dask
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.play import Row, Task, Work, resolve_policies
-from clustered_bandit_gym.harness.pool import pack, play_in_processes
+from clustered_bandit_gym.harness.pool import play_in_processes
 from clustered_bandit_gym.harness.replay import reproduced
 from clustered_bandit_gym.harness.settings import Cell
 from clustered_bandit_gym.harness.store import Resume
@@ -194,7 +194,7 @@ def run(
     if n_jobs == 1 and backend is None and max_seconds is None:
         return zip(tasks, map(work.play, tasks), strict=True)
     if address is not None:
-        return play_on_dask(pack(work), tasks, work.lost, address)
+        return play_on_dask(work, tasks, address)
     return play_in_processes(work, tasks, n_jobs, max_seconds)
 
 

@@ -8,7 +8,6 @@ three. SQLite checks the file when it is opened. `Resume` says which rows a run 
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import sqlite3
@@ -202,19 +201,19 @@ class Resume:
         self.places: dict[tuple[int, int], Place] = {}
         self.reasons: dict[tuple[int, int], str] = {}
         self.attempts: dict[Task, int] = {}
-        envs = [_key_or_reason(env_key, cell.env_id, cell.kwargs) for cell in work.cells]
+        mode = " strict" if work.strict else ""
         policies = [_key_or_reason(policy_key, policy) for _, policy in work.players]
-        for c, p in itertools.product(range(len(envs)), range(len(policies))):
+        for c, cell in enumerate(work.cells):
+            env, no_env = _key_or_reason(env_key, cell.env_id, cell.kwargs)
             # The next run of the same call replaces this one on the board: no random name here.
-            env = envs[c][0] or f"no key, environment {c}"
-            policy = policies[p][0]
-            if reason := policies[p][1] or envs[c][1]:
-                text = f"{self.labels[p]}: kept trials are not reused, because {reason}"
-                warnings.warn(text, stacklevel=4)
-                self.reasons[c, p] = reason
-                policy = f"no key {uuid.uuid4().hex}"
-            mode = " strict" if work.strict else ""
-            self.places[c, p] = Place(env, policy + mode, versions(), str(work.seed))
+            env = env or f"no key, environment {c}"
+            for p, (policy, no_policy) in enumerate(policies):
+                if reason := no_policy or no_env:
+                    text = f"{self.labels[p]}: kept trials are not reused, because {reason}"
+                    warnings.warn(text, stacklevel=4)
+                    self.reasons[c, p] = reason
+                    policy = f"no key {uuid.uuid4().hex}"
+                self.places[c, p] = Place(env, policy + mode, versions(), str(work.seed))
         if len(set(self.places.values())) < len(self.places):
             raise UserError("the same policy or environment is listed twice; list it once")
         self.store = Store(out)
