@@ -53,9 +53,8 @@ def audit(
 
     A cell is played until its confidence sequence lies on one side of δ, or until `trials`. The
     level is family-wise: a policy that *is* δ-correct is failed on any cell at all with probability
-    at most `alpha`. Misspecified cells (η too large, M wrong, shared best arms), where no guarantee
-    holds, are reported apart and not scored. A trial without an answer (an exception, or more than
-    `max_pulls`) cannot FAIL a policy, but a PASS must hold even if every such trial had been wrong.
+    at most `alpha`. A trial without an answer (an exception, or more than `max_pulls`) cannot FAIL
+    a policy, but a PASS must hold even if every such trial had been wrong.
 
     Trials are played in strict mode. A policy fails as well if it breaks the rules of the game: its
     agents see each other (some trials are played in blocks of one agent, too), it makes
@@ -90,16 +89,13 @@ def audit(
         raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
     check_backend(None, None, max_seconds)
     chosen, left_out = _choose(cells, quick, policy)
-    # One level for everything that can fail the policy.
-    share = alpha / sum(cell.in_scope for cell in chosen)
     tallies = []
     for cell in chosen:
         own = cell.delta(delta)
         # Enough to fail a policy whose error is 2δ, and to pass one well below δ.
         cap = trials or math.ceil((30 if quick else 60) / own)
-        # Where nothing is scored, a few trials show what happens.
-        scored = (share, cap) if cell.in_scope else (alpha, min(cap, 60))
-        tallies.append(Tally(cell, own, *scored))
+        # One level for everything that can fail the policy.
+        tallies.append(Tally(cell, own, alpha / len(chosen), cap))
     budget = max_pulls or budget_of(policy)
     games = [tally.cell.env(tally.delta, budget) for tally in tallies]
     work = Work(games, [(label, policy)], seed, strict=True)
@@ -130,7 +126,7 @@ def audit(
 
 def _next_tasks(tallies: list[Tally]) -> list[Task]:
     """The next trials of every cell that is not decided."""
-    if any(tally.cell.in_scope and tally.judge().word == "FAIL" for tally in tallies):
+    if any(tally.judge().word == "FAIL" for tally in tallies):
         # The policy has failed: a few trials show where else it does.
         for tally in tallies:
             tally.cap = min(tally.cap, max(tally.trials, math.ceil(20 / tally.delta)))
@@ -146,8 +142,6 @@ def _breaches(
 ) -> Iterator[str]:
     """Rules of the game that the policy broke, in words."""
     for position, tally in enumerate(tallies):
-        if not tally.cell.in_scope:
-            continue
         rows = pd.DataFrame([row for task, row in played.items() if task.cell == position])
         if reason := implausible(rows, tally.delta, policy):
             yield f"on {tally.cell.name!r} it {reason}"
@@ -216,7 +210,6 @@ class Tally:
         judged = self.judge()
         return {
             "cell": self.cell.name,
-            "in_scope": self.cell.in_scope,
             "n_agents": sum(self.cell.sizes),
             "n_clusters": len(self.cell.means),
             "n_arms": len(self.cell.means[0]),
@@ -238,17 +231,15 @@ def _choose(
     wanted: Sequence[str | AuditGame] | None, quick: bool, policy: Any
 ) -> tuple[list[AuditGame], tuple[str, ...]]:
     """The cells to play, and the names of those of the suite that do not suit the policy."""
-    if wanted is None:
-        suite = [cell for cell in GAMES if cell.quick or not quick]
-        if hasattr(policy, "solve"):
-            return suite, ()
-        left_out = tuple(cell.name for cell in suite if not cell.small)
-        return [cell for cell in GAMES if cell.small], left_out
-    known = {cell.name: cell for cell in GAMES}
-    try:
-        chosen = [known[one] if isinstance(one, str) else one for one in wanted]
-    except KeyError as error:
-        raise UserError(f"unknown cell {error}; known: {', '.join(known)}") from None
-    if not any(cell.in_scope for cell in chosen):
-        raise UserError("none of these cells is scored: add one that is not misspecified")
-    return chosen, ()
+    if wanted is not None:
+        if not wanted:
+            raise UserError("no cells are given")
+        known = {cell.name: cell for cell in GAMES}
+        try:
+            return [known[one] if isinstance(one, str) else one for one in wanted], ()
+        except KeyError as error:
+            raise UserError(f"unknown cell {error}; known: {', '.join(known)}") from None
+    if hasattr(policy, "solve"):
+        return [cell for cell in GAMES if cell.quick or not quick], ()
+    left_out = tuple(cell.name for cell in GAMES if not cell.small)
+    return [cell for cell in GAMES if cell.small], left_out

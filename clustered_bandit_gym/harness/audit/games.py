@@ -44,8 +44,6 @@ class AuditGame:
         told: what replaces the truth in the learner's problem.
         delta_factor: δ of the cell as a multiple of the audit's.
         epsilon: an arm within ε of the best is right.
-        in_scope: what the learner is told is true. Other cells are misspecified: reported, not
-            scored.
         small: needs few pulls; suits policies that play the Gymnasium loop pull by pull.
         quick: part of the short audit.
     """
@@ -59,7 +57,6 @@ class AuditGame:
     told: dict[str, Any] = field(default_factory=dict)
     delta_factor: float = 1.0
     epsilon: float = 0.0
-    in_scope: bool = True
     small: bool = False
     quick: bool = False
 
@@ -68,7 +65,7 @@ class AuditGame:
         means = np.array(self.means)[:, rng.permutation(len(self.means[0]))]
         clusters = rng.permutation(np.repeat(np.arange(len(self.sizes)), self.sizes))
         model, given = self._model(means)
-        return Instance(given, clusters, model, allow_overlap=not self.in_scope)
+        return Instance(given, clusters, model)
 
     def delta(self, delta: float) -> float:
         """δ of the cell, if that of the audit is `delta`.
@@ -84,7 +81,6 @@ class AuditGame:
             "delta": delta,
             "told": self.told,
             "epsilon": self.epsilon,
-            "check": self.in_scope,
             "max_pulls": max_pulls,
         }
         return Cell("ClusteredBAI-v0", settings)
@@ -177,17 +173,5 @@ GAMES: tuple[AuditGame, ...] = (
         flat(2, 2, 0.15), (15, 15), sigma=0.5, small=True),
     AuditGame("small Bernoulli game", "one cluster of coins",
         flat(1, 3, 0.25, top=0.65, step=0.05), (5,), rewards="bernoulli", small=True),
-    AuditGame("eta told too large", "told eta and eta1 are 2.5 times the truth",
-        flat(3, 6, 0.2), (8, 8, 8), told={"eta": 0.5, "eta1": 0.5}, in_scope=False, quick=True),
-    AuditGame("M told too small", "told 2 clusters, there are 3",
-        near_tie(3, 6, 0.5, 0.05), (8, 8, 8), told={"n_clusters": 2}, in_scope=False),
-    AuditGame("M told too large", "told 4 clusters, there are 3",
-        near_tie(3, 6, 0.5, 0.05), (8, 8, 8), told={"n_clusters": 4}, in_scope=False),
-    AuditGame("shared best arm", "against Assumption 1: two clusters have the same best arm",
-        ((1.0, 0.9, 0.3, 0.2), (1.0, 0.4, 0.9, 0.2), (0.3, 0.2, 0.5, 1.0)), (8, 8, 8),
-        told={"eta": 0.3, "eta1": 0.3}, in_scope=False),
-    AuditGame("shared best arm, eta not told", "coins; for policies that need M alone",
-        ((0.9, 0.8, 0.3, 0.2), (0.9, 0.2, 0.8, 0.3), (0.3, 0.2, 0.8, 0.9)), (8, 4, 8),
-        rewards="bernoulli", told={"eta": None, "eta1": None}, in_scope=False),
 )
 # fmt: on

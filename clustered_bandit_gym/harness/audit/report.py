@@ -17,14 +17,19 @@ _UNFINISHED = (
     "Unfinished: {unfinished} of {trials} trials on {cell!r} ended without an answer ({message}). "
     "Such trials count against a PASS."
 )
-_MISSPECIFIED = (
-    "Misspecified, not scored: wrong in {errors} of {trials} trials on {cell!r}, where no guarantee "
-    "holds."
-)
 _FAILED = (
     "On {cell!r} ({why}) it stopped with a wrong answer in {errors} of {trials} trials; allowed is "
     "a rate of {delta:g}, and the true rate is at least {low:.3g}."
 )
+#: Counts that are shown, with their heads.
+_COUNTS = {
+    "n_agents": "N",
+    "n_clusters": "M",
+    "n_arms": "K",
+    "trials": "trials",
+    "errors": "wrong",
+    "unfinished": "unfin.",
+}
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class AuditReport(Document):
     Attributes:
         policy: its label.
         delta, alpha, seed: as asked for.
-        cells: one row per cell: `cell, in_scope, n_agents, n_clusters, n_arms, delta, trials,
+        cells: one row per cell: `cell, n_agents, n_clusters, n_arms, delta, trials,
             errors, unfinished, low, high, verdict, reason, pulls_mean, why, message` (of the first
             unfinished trial).
         left_out: cells of the suite that do not suit the policy.
@@ -52,36 +57,29 @@ class AuditReport(Document):
     reused: int = field(default=0, repr=False, compare=False)
 
     @property
-    def decisive(self) -> pd.DataFrame:
-        """The cells whose promises hold."""
-        return self.cells[self.cells["in_scope"]]
-
-    @property
     def word(self) -> Word:
-        """FAIL if a decisive cell fails or a rule is broken, PASS if all cells pass, else
+        """FAIL if a cell fails or a rule is broken, PASS if all cells pass, else
         INCONCLUSIVE."""
-        words = set(self.decisive["verdict"])
+        words = set(self.cells["verdict"])
         failed = "FAIL" in words or self.breaches
         return "FAIL" if failed else "PASS" if words == {"PASS"} else "INCONCLUSIVE"
 
     @property
     def passed(self) -> bool:
-        """Every decisive cell passed. `word` tells a failure from an open question."""
+        """Every cell passed. `word` tells a failure from an open question."""
         return self.word == "PASS"
 
     @property
     def text(self) -> str:
         """The verdict in words."""
         lines = []
-        if not self.breaches or "FAIL" in set(self.decisive["verdict"]):
+        if not self.breaches or "FAIL" in set(self.cells["verdict"]):
             lines.append(self._finding())
         for breach in self.breaches:
             lines.append(f"FAIL: {self.policy} breaks the rules of the game: {breach}.")
         for row in self.cells.to_dict("records"):
             if row["unfinished"]:
                 lines.append(_UNFINISHED.format_map(row))
-            if row["errors"] and not row["in_scope"]:
-                lines.append(_MISSPECIFIED.format_map(row))
         if self.left_out:
             lines.append(
                 "Not played, since this policy pulls one by one and they take millions of pulls: "
@@ -95,7 +93,7 @@ class AuditReport(Document):
         return "\n".join(map(plain, lines))
 
     def _finding(self) -> str:
-        cells = self.decisive
+        cells = self.cells
         what = f"{self.word}: {self.policy}"
         if self.word == "PASS":
             return (
@@ -115,13 +113,18 @@ class AuditReport(Document):
         )
 
     def parts(self) -> tuple[str, list[Table], list[str]]:
-        """The cells that decide and, if there are any, those in which no guarantee holds."""
-        tables = [_table("Scored", self.decisive)]
-        apart = self.cells[~self.cells["in_scope"]]
-        if len(apart):
-            table = _table("Misspecified problems: reported, not scored", apart)
-            tables.append(table._replace(cells=table.cells.drop(columns="verdict")))
-        return f"Audit of {self.policy}, δ = {self.delta:g}", tables, self.text.split("\n")
+        """The cells, and the verdict in words."""
+        rows = []
+        for row in self.cells.to_dict("records"):
+            counts = {head: number(row[name]) for name, head in _COUNTS.items()}
+            figures = {
+                "error rate": interval(row["low"], row["high"], digits=2),
+                "mean pulls": number(row["pulls_mean"], "≥" if row["unfinished"] else ""),
+                "verdict": row["verdict"],
+            }
+            rows.append({"cell": row["cell"], "δ": f"{row['delta']:g}"} | counts | figures)
+        title = f"Audit of {self.policy}, δ = {self.delta:g}"
+        return title, [Table("Games", pd.DataFrame(rows))], self.text.split("\n")
 
     def to_csv(self) -> str:
         """The cells as CSV. No field is a formula of a spreadsheet."""
@@ -140,24 +143,3 @@ class AuditReport(Document):
             "cells": json.loads(self.cells.to_json(orient="records")),
         }
         return json.dumps(content, indent=1, ensure_ascii=False)
-
-
-def _table(title: str, cells: pd.DataFrame) -> Table:
-    rows = []
-    for row in cells.to_dict("records"):
-        rows.append(
-            {
-                "cell": row["cell"],
-                "N": number(row["n_agents"]),
-                "M": number(row["n_clusters"]),
-                "K": number(row["n_arms"]),
-                "δ": f"{row['delta']:g}",
-                "trials": number(row["trials"]),
-                "wrong": number(row["errors"]),
-                "unfin.": number(row["unfinished"]),
-                "error rate": interval(row["low"], row["high"], digits=2),
-                "mean pulls": number(row["pulls_mean"], "≥" if row["unfinished"] else ""),
-                "verdict": row["verdict"],
-            }
-        )
-    return Table(title, pd.DataFrame(rows))
