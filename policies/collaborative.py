@@ -68,14 +68,12 @@ class CollaborativeBAI(Policy):
             raise NotApplicable(
                 f"{self.name} plays problems with one cluster, but M = {m}; use cluster-then-bai"
             )
-        rounds, first_agent = count(1), 0
+        rounds = count(1)
 
         def order(counts: Floats, left: Bools) -> Ints:
-            nonlocal first_agent
             more = max(1, self.pulls_after(p, next(rounds)) - int(counts.max()))
             times = np.zeros((p.n_agents, p.n_arms), dtype=np.int64)
-            times[:, left[0]] = _spread(p.n_agents, int(left.sum()), more, first_agent)
-            first_agent = (first_agent + times.sum()) % p.n_agents
+            times[:, left[0]] = _spread(p.n_agents, int(left.sum()), more, int(counts.sum()))
             return times
 
         labels = np.zeros(p.n_agents, dtype=np.int64)
@@ -102,11 +100,11 @@ class CollaborativeBAI(Policy):
         return int(np.ceil(2 * (spread / precision) ** 2))
 
 
-def _spread(n_agents: int, n_arms: int, n: int, first_agent: int) -> Ints:
-    """(N, n_arms) n pulls of each arm, shared out in turn from `first_agent` on: agents differ by
-    one pull at most."""
+def _spread(n_agents: int, n_arms: int, n: int, before: int) -> Ints:
+    """(N, n_arms) n pulls of each arm, shared out in turn after `before` pulls: agents differ by one
+    pull at most."""
     each, rest = divmod(n, n_agents)
-    turn = np.arange(n_agents)[:, None] - first_agent - rest * np.arange(n_arms)
+    turn = np.arange(n_agents)[:, None] - before - rest * np.arange(n_arms)
     return each + (turn % n_agents < rest)
 
 

@@ -34,10 +34,9 @@ def lucb(
     # The intervals are valid whatever gaps they are tuned for: 0.1σ if no precision is asked for.
     width = 0.1 if precision is None else precision / block.problem.sigma
     rho = tuned_rho(8 * np.log(1 / alpha) / width**2, alpha)
-    rows, columns = np.nonzero(active)
-    first_batch = int(max(1, np.ceil(np.log(1 / alpha.max()) / 2)))
-    cells.pull(block, rows, columns, first_batch, arms[columns])
     running = np.arange(n)
+    first_batch = int(max(1, np.ceil(np.log(1 / alpha.max()) / 2)))
+    cells.pull(block, running[:, None], np.arange(k), first_batch, arms)
     while running.size:
         here = np.arange(running.size)
         means = cells.mean[running]

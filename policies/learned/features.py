@@ -91,11 +91,12 @@ class Features:
         answer = beliefs.answer
         doubt = 1 - answer.max(axis=1)  # (N, E)
         arms = answer.argmax(axis=1)  # (N, E)
-        value, between = value_of_a_pull(beliefs, doubt)
-        log_value = np.log(value + 1e-9)
-        largest = log_value.max(axis=(0, 1))
         member = beliefs.member[:, :, None]
         pooled_mean = (member * beliefs.mean).sum(axis=1)
+        between = (member * (beliefs.mean - pooled_mean[:, None]) ** 2).sum(axis=1)
+        value = value_of_a_pull(beliefs, doubt, between)
+        log_value = np.log(value + 1e-9)
+        largest = log_value.max(axis=(0, 1))
         pooled_pulls = (member / beliefs.variance).sum(axis=1)
         uncertainty = np.sqrt((member * beliefs.variance).sum(axis=1))
         together = (beliefs.member * beliefs.member.sum(axis=0)).sum(axis=1)
@@ -129,18 +130,16 @@ class Features:
         return Seen(features, order.T, arms.T)
 
 
-def value_of_a_pull(beliefs: Beliefs, doubt: Array) -> tuple[Array, Array]:
-    """(N, K, E) how much a pull of each cell tells, and (N, K, E) its part about membership.
+def value_of_a_pull(beliefs: Beliefs, doubt: Array, between: Array) -> Array:
+    """(N, K, E) how much a pull of each cell tells.
 
-    A pull tells an agent's components apart in proportion to the variance of the arm's mean between
-    them. It tells whether a rival or the leader is the best arm of a component in proportion to how
-    far the arm's mean would have to move, if the rival were the best; that serves every agent of the
-    component. Both count in proportion to the doubt (N, E) about the agent. A rule of thumb.
+    A pull tells an agent's components apart in proportion to the variance of the arm's mean
+    `between` them (N, K, E). It tells whether a rival or the leader is the best arm of a component
+    in proportion to how far the arm's mean would have to move, if the rival were the best; that
+    serves every agent of the component. Both count in proportion to the doubt (N, E) about the
+    agent. A rule of thumb.
     """
     mean, variance, best = beliefs.mean, beliefs.variance, beliefs.best  # (K, K, E)
-    member = beliefs.member[:, :, None]  # (N, K, 1, E)
-    average = (member * mean).sum(axis=1)
-    between = (member * (mean - average[:, None]) ** 2).sum(axis=1)
     leader = best.argmax(axis=1)[:, None]  # (K, 1, E)
     is_leader = np.arange(mean.shape[1])[:, None] == leader
     top = np.take_along_axis(mean, leader, axis=1)
@@ -151,8 +150,8 @@ def value_of_a_pull(beliefs: Beliefs, doubt: Array) -> tuple[Array, Array]:
     of_leader = (move * top_variance**2).sum(axis=1, keepdims=True)
     within = np.where(is_leader, of_leader, move * variance**2)
     size = beliefs.member.sum(axis=0)[:, None]
-    value = between + 2 * (member * size * within).sum(axis=1)
-    return value * doubt[:, None], between
+    value = between + 2 * (beliefs.member[:, :, None] * size * within).sum(axis=1)
+    return value * doubt[:, None]
 
 
 def _log(doubt: Array) -> Array:

@@ -49,13 +49,9 @@ class SB3Policy(StepPolicy):
                 f"there is no model file {self.path}: write one with model.save(...) or "
                 "`clustered-bai train`"
             )
-        self._content = sha256(file.read_bytes()).hexdigest()
+        # A setting: another model under the same name is another policy.
+        self.sha256 = sha256(file.read_bytes()).hexdigest()[:16]
         self._network = Network(self.path)
-
-    @property
-    def settings(self) -> Values:
-        """The file, and what is in it: another model under the same name is another policy."""
-        return {"path": self.path, "sha256": self._content[:16]}
 
     @property
     def label(self) -> str:
