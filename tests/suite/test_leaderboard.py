@@ -165,6 +165,10 @@ def test_in_a_browser(browser: Any, page: Path) -> None:
     assert "solves none" in column(browser, "unranked", 3)[0]
     assert browser.find_element("css selector", "tr.mine").text.startswith("fixed")
     assert "Quick runs" in browser.find_element("id", "quick").text
+    assert browser.find_element("css selector", "#plot-cell text.mine").text.startswith("fixed")
+    for plot in ("plot-frontier", "plot-cell"):
+        box, chart = (browser.find_element("css selector", f"#{plot}{end}") for end in ("", " svg"))
+        assert chart.size["width"] > 0.9 * box.size["width"]
 
     # Sorting, either way.
     click(browser, "proved", "policy")

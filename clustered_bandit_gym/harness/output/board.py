@@ -53,7 +53,7 @@ class Board(Document):
       `vs_bound`: geometric mean of pulls over the lower bound of the trial's instance;
       `bound_median`: the median of these lower bounds;
     * `pulls_max_agent`, `cost_mean`, `bits_up`, `bits_down`, `reals_up`, `reals_down`, `rounds`, `seconds`: means per
-      trial;
+      trial; `busiest_median`: the median of `pulls_max_agent`;
     * `suspicious_communication`: trials whose right answers cannot have come through what was sent
       up.
     """

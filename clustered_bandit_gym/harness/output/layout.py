@@ -106,12 +106,15 @@ _MEASURES = {
     "communication": Measure("cost_mean", name="communication cost"),
     "busiest": Measure("pulls_max_agent", name="pulls of the busiest agent"),
 }
-_MEDIANS = Measure(
-    "pulls_median",
-    "pulls_median_low",
-    "pulls_median_high",
-    "median; bar: 95% distribution-free interval",
-)
+_MEDIANS = {
+    "pulls": Measure(
+        "pulls_median",
+        "pulls_median_low",
+        "pulls_median_high",
+        "median; bar: 95% distribution-free interval",
+    ),
+    "busiest": Measure("busiest_median", words="median", name="pulls of the busiest agent"),
+}
 
 
 def measure_of(summary: pd.DataFrame, panel: str = "pulls") -> Measure:
@@ -122,7 +125,7 @@ def measure_of(summary: pd.DataFrame, panel: str = "pulls") -> Measure:
     if panel not in _MEASURES:
         known = ", ".join([*_MEASURES, "tradeoff"])
         raise UserError(f"unknown panel {panel!r}; choose one of {known}")
-    return _MEDIANS if panel == "pulls" and summary["heavy_tail"].any() else _MEASURES[panel]
+    return (_MEASURES | _MEDIANS if summary["heavy_tail"].any() else _MEASURES)[panel]
 
 
 def panels_of(

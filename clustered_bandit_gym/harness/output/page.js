@@ -76,25 +76,28 @@ function scale(values, low, high, log) {
   const pad = (b - a) * 0.06; a -= pad; b += pad;
   const map = v => low + ((log ? Math.log10(v) : v) - a) / (b - a) * (high - low);
   const ticks = [];
-  if (log && b - a >= 0.7) {
-    const step = Math.max(1, Math.ceil((b - a) / 5)), within = b - a < 3 ? [1, 2, 5] : [1];
+  if (log && b - a >= Math.log10(3)) {
+    const step = Math.max(1, Math.ceil((b - a) / 5)), within = b - a < 1 ? [1, 1.5, 2, 3, 5, 7] : b - a < 3 ? [1, 2, 5] : [1];
     for (let e = Math.floor(a); e <= b; e += step) for (const m of within) {
       const v = m * 10 ** e;
       if (Math.log10(v) >= a && Math.log10(v) <= b) ticks.push(v); }
-  } else for (let i = 0; i < 5; i++) { const v = a + (b - a) * (i + .5) / 5; ticks.push(log ? 10 ** v : v); }
+  } else ticks.push(...log ? evenTicks(10 ** a, 10 ** b) : evenTicks(a, b));
   return {map, ticks, floor: log ? 10 ** a : a};
 }
-/** Whole numbers from 0 to `last` in steps of 1, 2 or 5 times a power of ten: at most seven of them. */
-function wholeTicks(last) {
-  let step = 1;
-  while (last / step > 6) step *= String(step)[0] === "2" ? 2.5 : 2;
-  return Array.from({length: Math.floor(last / step) + 1}, (_, i) => i * step);
+/** Numbers from `low` to `high` in steps of 1, 2, 2.5 or 5 times a power of ten: at most six of them. */
+function evenTicks(low, high) {
+  const least = (high - low) / 5, power = 10 ** Math.floor(Math.log10(least));
+  const step = power * ([1, 2, 2.5, 5].find(m => m * power >= least) || 10), first = Math.ceil(low / step);
+  return Array.from({length: Math.floor(high / step) - first + 1}, (_, i) => (first + i) * step);
 }
 const H = 300;
 const short = x => num(x, 2);
+/** In the format of num, with all digits of the number and no zeros at the end. */
+const tick = x => x && (Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5) ? x.toExponential(5).replace(/\.?0*e\+?/, "e")
+  : x.toLocaleString("en-US", {maximumSignificantDigits: 6});
 /** A drawing as wide as its card, so that text keeps its size on a phone. */
 function canvas(box, label, height = H) {
-  const width = Math.max(260, Math.min(760, box.clientWidth - (box.classList.contains("card") ? 34 : 0)));
+  const width = Math.max(260, box.clientWidth - (box.classList.contains("card") ? 34 : 0));
   const svg = el("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label});
   svg.style.maxWidth = width + "px";
   box.append(svg);
@@ -106,7 +109,7 @@ function titled(id) { clear(id); return canvas($(id), $(id).querySelector("h2").
 function thinned(s, size, end = Infinity) {
   let last = -Infinity;
   return [...new Set(s.ticks)].sort((a, b) => s.map(a) - s.map(b)).filter(t => {
-    const half = size(short(t)) / 2, at = s.map(t);
+    const half = size(tick(t)) / 2, at = s.map(t);
     if (at - half < last + 6 || at + half > end) return false;
     last = at + half; return true; });
 }
@@ -114,13 +117,13 @@ function xAxis(svg, width, s, y, title, left = 0) {
   svg.append(el("line", {class: "axis", x1: left, x2: width, y1: y, y2: y}));
   thinned(s, text => 7 * text.length, width).forEach(t => { const x = s.map(t);
     svg.append(el("line", {class: "rule", x1: x, x2: x, y1: 20, y2: y}));
-    svg.append(el("text", {x, y: y + 16, "text-anchor": "middle", class: "faint xtick"}, short(t))); });
+    svg.append(el("text", {x, y: y + 16, "text-anchor": "middle", class: "faint xtick"}, tick(t))); });
   svg.append(el("text", {x: width / 2, y: y + 34, "text-anchor": "middle"}, title));
 }
 function yAxis(svg, width, s, x, title) {
   thinned(s, () => 13).forEach(t => { const y = s.map(t);
     svg.append(el("line", {class: "rule", x1: x, x2: width, y1: y, y2: y}));
-    svg.append(el("text", {x: x - 6, y: y + 4, "text-anchor": "end", class: "faint ytick"}, short(t))); });
+    svg.append(el("text", {x: x - 6, y: y + 4, "text-anchor": "end", class: "faint ytick"}, tick(t))); });
   svg.append(el("text", {x: 0, y: 12}, title));
 }
 function trace(svg, policy) {
@@ -128,12 +131,18 @@ function trace(svg, policy) {
   svg.append(g); return g;
 }
 // Matplotlib's markers; a mark has the radius r.
+const star = (points, inner) => r => "M" + Array.from({length: 2 * points}, (_, i) => {
+  const angle = Math.PI * i / points, d = 1.2 * r * (i % 2 ? inner : 1);
+  return `${d * Math.sin(angle)},${-d * Math.cos(angle)}`; }).join("L") + "Z";
 const SHAPES = {
+  "*": star(5, .45), p: star(5, Math.cos(Math.PI / 5)), h: star(6, Math.cos(Math.PI / 6)),
+  "<": r => `M${-r*1.1},0L${r*.8},${-r*1.05}V${r*1.05}Z`,
+  ">": r => `M${r*1.1},0L${-r*.8},${-r*1.05}V${r*1.05}Z`,
   o: r => `M${-r},0a${r},${r} 0 1,0 ${2*r},0a${r},${r} 0 1,0 ${-2*r},0Z`,
   s: r => `M${-r*.9},${-r*.9}h${r*1.8}v${r*1.8}h${-r*1.8}Z`,
   "^": r => `M0,${-r*1.1}L${r*1.05},${r*.8}H${-r*1.05}Z`,
   v: r => `M0,${r*1.1}L${r*1.05},${-r*.8}H${-r*1.05}Z`,
-  D: r => `M0,${-r*1.15}L${r*1.15},0L0,${r*1.15}L${-r*1.15},0Z`,
+  D: r => `M0,${-r}L${r},0L0,${r}L${-r},0Z`,
   P: r => `M${-r*.4},${-r*1.1}h${r*.8}v${r*.7}h${r*.7}v${r*.8}h${-r*.7}v${r*.7}h${-r*.8}v${-r*.7}h${-r*.7}v${-r*.8}h${r*.7}Z`,
   X: r => `M${-r},${-r*.5}L${-r*.5},${-r}L0,${-r*.5}L${r*.5},${-r}L${r},${-r*.5}L${r*.5},0L${r},${r*.5}L${r*.5},${r}L0,${r*.5}L${-r*.5},${r}L${-r},${r*.5}L${-r*.5},0Z`};
 /** The mark of a row of the summary: hollow if trials are unfinished, crossed out if the verdict is FAIL. */
@@ -166,10 +175,10 @@ function legend(box, rows) {
   box.append(list);
 }
 function empty(id, text) { $(id).append(el("p", {class: "soft empty"}, text)); }
-/** A policy's name above its bar, with FAIL and unfinished trials. */
+/** A policy's name above its bar, with FAIL and unfinished trials; bold if the row is `mine`. */
 function name(svg, row, y, width) {
   const label = DATA.styles[row.policy].label, room = Math.max(8, Math.floor(width / 7) - suffix(row).length);
-  const text = el("text", {x: 0, y}, label.length > room ? label.slice(0, room - 1) + "…" : label);
+  const text = el("text", {x: 0, y, class: row.mine ? "mine" : ""}, label.length > room ? label.slice(0, room - 1) + "…" : label);
   if (suffix(row)) text.append(el("tspan", {class: "bad"}, suffix(row)));
   svg.append(text);
 }

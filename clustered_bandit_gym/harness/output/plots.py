@@ -18,7 +18,9 @@ import numpy as np
 import pandas as pd
 from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, Locator, LogLocator, MaxNLocator, NullLocator
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.layout import Measure, axis_name, measure_of, panels_of
@@ -92,6 +94,9 @@ def plot_board(
             # What bars are is for a paper's caption to say.
             ax.set_ylabel(f"{measure.name} ({measure.short if paper else measure.words})")
             _draw(ax, part, x, measure, measure_of(summary) if kind == "tradeoff" else None)
+        for ax in figure.axes:
+            for axis in (ax.xaxis, ax.yaxis):
+                _mark_narrow(axis)
         if not paper:
             # Environments by their short names: PaperSmall for ClusteredBAI-PaperSmall-v0.
             short = re.sub(r"ClusteredBAI-|-?\bv\d+\b", "", title).strip()
@@ -151,6 +156,27 @@ def _mark_values(ax: Axes, x: str, values: list[float]) -> None:
         ax.set_xticks([], minor=True)
 
 
+def _mark_narrow(axis: Axis) -> None:
+    """Ticks of a log axis of less than two decades, on which powers of ten are too few."""
+    low, high = axis.get_view_interval()
+    if axis.get_scale() != "log" or isinstance(axis.get_major_locator(), FixedLocator):
+        return
+    if high < 100 * low:
+        locator: Locator = LogLocator(subs=(1, 2, 5))
+        if high < 10 * low:
+            locator = LogLocator(subs=(1, 1.5, 2, 3, 5, 7))
+        if high < 3 * low:
+            locator = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
+        axis.set_major_locator(locator)
+        axis.set_major_formatter(lambda value, _: _tick(value))
+        axis.set_minor_locator(NullLocator())
+
+
+def _tick(value: float) -> str:
+    """In the format of boards, without zeros at the end: 20,000 and 1.5e5."""
+    return f"{value:,g}" if value < 1e5 else re.sub(r"\.?0*e\+0?", "e", f"{value:.5e}")
+
+
 def _draw_marks(ax: Axes, rows: pd.DataFrame, x: str, measure: Measure, *, joined: bool) -> None:
     """The marks of `measure` at the column `x`, with their bars; those of a policy may be joined
     by a line."""
@@ -158,9 +184,11 @@ def _draw_marks(ax: Axes, rows: pd.DataFrame, x: str, measure: Measure, *, joine
     rows = rows[rows[y] > 0]
     lowest = rows[y].min() / 2  # ends bars that reach zero
     policies = list(rows.groupby("policy", sort=False))
-    # Later marks are smaller, so that equal ones beneath them can be seen.
+    # Later marks are smaller, so that equal ones beneath them can be seen. A diamond is wider than
+    # a circle of its size.
     for size, (policy, own) in zip(np.linspace(9, 5, len(policies)), policies, strict=True):
         look = style_of(str(policy))
+        size *= 0.65 if look.marker == "D" else 1
         if joined:
             ax.plot(own[x], own[y], color=look.colour, ls=look.dashes, lw=1.2)
         finished = own["unfinished"] == 0
@@ -198,4 +226,6 @@ def _add_legend(figure: Figure, summary: pd.DataFrame) -> None:
     entries.sort(key=lambda line: line.get_label() == "lower bound")  # it comes last
     longest = max(map(len, labels))
     columns = int(figure.get_figwidth() * 130 / rcParams["font.size"] // (7 + longest)) or 1
-    figure.legend(handles=entries, loc="outside lower center", ncols=columns, frameon=False)
+    figure.legend(
+        handles=entries, loc="outside lower center", ncols=columns, frameon=False, handlelength=3
+    )

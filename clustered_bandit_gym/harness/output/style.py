@@ -1,8 +1,8 @@
 """How policies look: one label, colour and marker per policy in every picture and on every page.
 
 A policy's look follows from its name alone, never from its position on a board. Policies that ship
-have the colours of Okabe and Ito, all others two colours of their own; they stay distinct with any
-colour vision. Markers and dashes tell policies apart without colour.
+have the colours of Okabe and Ito, variants of naive two warm greys, all others two colours of their own;
+they stay distinct with any colour vision. Markers and dashes tell policies apart without colour.
 """
 
 from __future__ import annotations
@@ -22,24 +22,31 @@ class Style(NamedTuple):
 
 #: Colours of policies that do not ship with the package.
 OTHERS = ("#AA3377", "#B2182B")
+#: Colours of naive with settings.
+GREYS = ("#707048", "#A09058")
 #: Colour of text. No text is written in a policy's colour: some of them are too pale on white.
 INK = "#1d2733"
 
+_DASHED, _DOTTED = (0, (5, 2)), (0, (1, 1))
 _KNOWN = {
     "naive": Style("Naive", "#000000", "s"),
-    "naive:engine=top-two": Style("Naive (engine=top-two)", "#000000", "o", (0, (1, 1))),
+    "naive:engine=top-two": Style("Naive (engine=top-two)", GREYS[0], ">", _DOTTED),
     "cl-bai": Style("Cl-BAI", "#D55E00", "^"),
     "bai-cl": Style("BAI-Cl", "#0072B2", "o"),
-    "bai-cl++": Style("BAI-Cl++", "#009E73", "D"),
+    # With gaps: its pulls are often those of BAI-Cl, whose line is beneath.
+    "bai-cl++": Style("BAI-Cl++", "#009E73", "D", (0, (3, 3))),
+    "bai-cl++:confidence=certified": Style(
+        "BAI-Cl++ (confidence=certified)", "#009E73", "s", (0, (5, 1, 1, 1))
+    ),
     "bai-cl++:verify=agent": Style("BAI-Cl++, check at agents", "#009E73", "v", (0, (3, 1))),
     "structured-bai": Style("StructuredBAI", "#E69F00", "P"),
-    "frugal-bai": Style("FrugalBAI", "#CC79A7", "D"),
-    "cluster-then-bai": Style("Cluster, then BAI", "#0072B2", "^", (0, (5, 2))),
-    "collaborative": Style("Collaborative", "#009E73", "X", (0, (5, 2))),
-    "learned": Style("Learned", "#CC79A7", "v"),
+    "frugal-bai": Style("FrugalBAI", "#CC79A7", "*"),
+    "cluster-then-bai": Style("Cluster, then BAI", "#0072B2", ">", _DASHED),
+    "collaborative": Style("Collaborative", "#009E73", "p", _DASHED),
+    "learned": Style("Learned", "#CC79A7", "h"),
     "uniform-glr": Style("Uniform GLR", "#56B4E9", "X"),
-    "uniform": Style("Uniform", "#56B4E9", "v", (0, (1, 1))),
-    "random": Style("Random", "#CC79A7", "X", (0, (1, 1))),
+    "uniform": Style("Uniform", "#56B4E9", "<", _DASHED),
+    "random": Style("Random", "#CC79A7", "p", _DOTTED),
 }
 
 
@@ -51,8 +58,9 @@ def style_of(policy: str) -> Style:
     family, _, settings = policy.partition(":")
     code = zlib.crc32(policy.encode(errors="replace"))
     marker = "os^DvPX"[code % 7]
-    dashes = ((0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1)))[code // 7 % 3]
+    dashes = (_DASHED, _DOTTED, (0, (5, 1, 1, 1)))[code // 7 % 3]
     if family in _KNOWN:
         base = _KNOWN[family]
-        return Style(f"{base.label} ({settings})", base.colour, marker, dashes)
+        colour = GREYS[code // 21 % 2] if family == "naive" else base.colour
+        return Style(f"{base.label} ({settings})", colour, marker, dashes)
     return Style(policy, OTHERS[code // 21 % 2], marker, dashes)

@@ -144,6 +144,7 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "bound_median": own["bound"].median(),
         "cost_mean": own["cost"].mean(),
         **own[[*means, "seconds"]].mean(),
+        "busiest_median": own["pulls_max_agent"].median(),
         "suspicious_communication": int(own["suspicious_communication"].sum()),
         "delta": delta,
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
 from pathlib import Path
 
 import matplotlib as mpl
@@ -14,7 +16,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.output.style import OTHERS, style_of
+from clustered_bandit_gym.harness.output.style import GREYS, OTHERS, style_of
 from clustered_bandit_gym.policies import POLICIES
 from clustered_bandit_gym.suite.leaderboard import known
 
@@ -190,6 +192,8 @@ def test_heavy_tails_are_drawn_as_medians() -> None:
     ax = board.plot().axes[0]
     assert joined(ax)[style_of("naive").colour][0][1] == [34.5, 34.5]
     assert ax.get_ylabel() == "pulls (median; bar: 95% distribution-free interval)"
+    busiest = board.plot(panel="busiest").axes[0].get_ylabel()
+    assert busiest == "pulls of the busiest agent (median)"
 
 
 def test_zero_pulls_are_named_although_a_log_axis_has_no_place_for_them() -> None:
@@ -219,9 +223,22 @@ def test_a_policy_looks_the_same_on_every_board() -> None:
     assert looks[0]["BAI-Cl++ (engine=lucb)"][1] != "D"
 
 
+def test_pages_draw_every_marker() -> None:
+    """A browser looks a marker up in the table of shapes."""
+    script = files("clustered_bandit_gym.harness.output").joinpath("page.js").read_text("utf-8")
+    shapes = script.partition("const SHAPES = {")[2].partition("};")[0]
+    for name in {*POLICIES, *(one["policy"] for one in known())}:
+        marker = style_of(name).marker
+        assert re.search(rf'(^|\s)("{re.escape(marker)}"|{re.escape(marker)}): ', shapes), marker
+
+
 def test_built_in_policies_have_different_looks() -> None:
-    looks = [style_of(name)[1:3] for name in {*POLICIES, *(one["policy"] for one in known())}]
+    names = {*POLICIES, *(one["policy"] for one in known())}
+    looks = [style_of(name)[1:3] for name in names]
     assert len(set(looks)) == len(looks)
+    without_colour = [style_of(name)[2:] for name in names]
+    assert len(set(without_colour)) == len(names)
+    assert style_of("naive:engine=top-two").colour != style_of("naive").colour
 
 
 #: Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
@@ -261,8 +278,8 @@ def lab(linear: np.ndarray) -> np.ndarray:
 def test_colours_stay_apart_with_any_colour_vision(vision: str) -> None:
     """ΔE of 10 is a plain difference; a just noticeable one is about 2."""
     assert style_of("mine").colour in OTHERS
-    colours = sorted({style_of(name).colour for name in POLICIES} | set(OTHERS))
-    assert len(colours) == 9
+    colours = sorted({style_of(name).colour for name in POLICIES} | {*OTHERS, *GREYS})
+    assert len(colours) == 11
     rgb = np.array([to_rgb(colour) for colour in colours])
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     seen = lab(linear @ np.array(VISION[vision]).T)
@@ -314,6 +331,24 @@ def test_a_figure_for_a_paper(tmp_path: Path) -> None:
         board.plot(panel="speed")
     with pytest.raises(ValueError, match="style must be"):
         board.plot(style="poster")
+
+
+@pytest.mark.parametrize("span", [1.03, 1.3, 2.2, 4.5, 8, 30, 90, 150])
+def test_a_narrow_log_axis_has_ticks_that_can_be_read(span: float) -> None:
+    """Two to seven, with labels that are their values; powers of ten from two decades on."""
+    found = []
+    for n, factor in ((4, 1.0), (8, span)):
+        more = {"env_kwargs": {"n_agents": n}, "n_agents": n, "cost": 2.1e4 * factor}
+        found += rows("naive", [1.9e5 * factor] * 3, **more)
+    ax = cbg.Board(found).plot(panel="tradeoff", style="paper", width=3.25).axes[0]
+    for axis in (ax.xaxis, ax.yaxis):
+        low, high = axis.get_view_interval()
+        ticks = [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
+        assert 2 <= len(ticks) <= 7
+        labels = axis.get_major_formatter().format_ticks(ticks)
+        assert not any(axis.get_minor_formatter().format_ticks(axis.get_minorticklocs()))
+        if high < 100 * low:
+            assert [float(label.replace(",", "")) for label in labels] == pytest.approx(ticks)
 
 
 def test_titles_name_environments_in_short(small: cbg.Board) -> None:
