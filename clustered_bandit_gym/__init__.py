@@ -41,7 +41,7 @@ _LAZY = {
     "play": "clustered_bandit_gym.harness.play:play",
     "replay": "clustered_bandit_gym.harness.replay:replay",
     "Study": "clustered_bandit_gym.study.study:Study",
-    "drive": "clustered_bandit_gym.study.drive:drive",
+    "drive": "clustered_bandit_gym.study.study:drive",
     "sweep": "clustered_bandit_gym.harness.run:sweep",
     "ClusteredBAIEnv": "clustered_bandit_gym.envs.env:ClusteredBAIEnv",
     "ClusteredBAIVectorEnv": "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv",
@@ -64,8 +64,7 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.harness.run import evaluate, sweep
     from clustered_bandit_gym.harness.store import Store
     from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
-    from clustered_bandit_gym.study.drive import drive
-    from clustered_bandit_gym.study.study import Study
+    from clustered_bandit_gym.study.study import Study, drive
 
 envs_registry.register()
 

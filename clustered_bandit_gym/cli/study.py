@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -82,7 +82,7 @@ def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
 
 
 @command("study tell")
-def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
+def tell(study: Path, rewards_file: typer.FileBinaryRead, *, key: str | None = None) -> None:
     """Record rewards of an order.
 
     CSV: columns order, row, and reward (one line per pull) or sum (one line per row, of as many as
@@ -90,13 +90,8 @@ def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
     or counts.
     """
     opened = _open(study)
-    standard = str(rewards_file) == "-"
-    content = sys.stdin.buffer.read() if standard else rewards_file.read_bytes()
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{rewards_file} is not UTF-8 text: {error}") from None
-    told = _from_json(text) if text.lstrip().startswith("{") else _from_csv(text)
+    text = rewards_file.read().removeprefix(codecs.BOM_UTF8)
+    told = _from_json(text) if text.lstrip().startswith(b"{") else _from_csv(text)
     taken = opened.tell(told.pop("order"), **{"key": key, **told})
     say(f"{'' if taken else 'this tell was taken before; '}{opened.status}")
 
@@ -175,7 +170,7 @@ def _open(path: Path) -> Study:
     return Study.open(path)
 
 
-def _from_json(text: str) -> dict[str, Any]:
+def _from_json(text: bytes) -> dict[str, Any]:
     """The arguments of `Study.tell`."""
     try:
         told: dict[str, Any] = json.loads(text)
@@ -187,12 +182,12 @@ def _from_json(text: str) -> dict[str, Any]:
     return told
 
 
-def _from_csv(text: str) -> dict[str, Any]:
+def _from_csv(text: bytes) -> dict[str, Any]:
     """The arguments of `Study.tell`; lines of one row belong together."""
     import pandas as pd
 
     try:
-        table = pd.read_csv(io.StringIO(text), index_col=False)
+        table = pd.read_csv(io.BytesIO(text), index_col=False)
     except ValueError as error:
         raise UserError(f"the rewards are not a CSV file with a header: {error}") from None
     if not {"order", "row"}.issubset(table) or ("reward" in table) == ("sum" in table):

@@ -1,4 +1,4 @@
-"""The frozen benchmark: suite run, verify, board, cells."""
+"""The frozen benchmark: suite run, verify, board."""
 
 from __future__ import annotations
 
@@ -88,16 +88,6 @@ def verify(
     )
     if others:
         typer.echo(f"Fresh instances, pulls over those on the shipped ones:\n{others}")
-
-
-@command("suite cells")
-def cells() -> None:
-    """The cells of suite v2, with what each of them probes."""
-    from clustered_bandit_gym.suite.cells import cells_of
-
-    for cell in cells_of("v2").values():
-        counts = f"δ = {cell.delta:g}, {cell.trials} trials, {cell.quick} if quick"
-        typer.echo(f"{cell.name} ({cell.track}; {counts}; {', '.join(cell.tags)}): {cell.probes}")
 
 
 @command("suite board")

@@ -5,10 +5,9 @@ seed. Every pull that the log answers is answered from it; the first one that it
 ends the run and becomes the next order.
 """
 
-from clustered_bandit_gym.study.drive import drive
 from clustered_bandit_gym.study.order import Order
 from clustered_bandit_gym.study.plan import Plan, plan
 from clustered_bandit_gym.study.report import report
-from clustered_bandit_gym.study.study import Status, Study
+from clustered_bandit_gym.study.study import Status, Study, drive
 
 __all__ = ["Order", "Plan", "Status", "Study", "drive", "plan", "report"]

@@ -85,7 +85,7 @@ def test_a_sum_counts_for_the_pulls_that_were_asked_for_last(
 def test_rewards_that_are_not_text_are_refused(tmp_path: Path) -> None:
     study, rewards = begin(tmp_path), tmp_path / "rewards.csv"
     rewards.write_text("order,row,reward\n1,0,1\n", encoding="utf-16")
-    assert "rewards.csv is not UTF-8 text" in error("study", "tell", study, rewards)
+    assert "'utf-8' codec can't decode" in error("study", "tell", study, rewards)
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
