@@ -36,7 +36,7 @@ class Federation(Channel, Play):
     """
 
     @property
-    def _play(self) -> Play:
+    def _play(self) -> Play:  # type: ignore[override]
         return self
 
     def view(self, strict: bool = False) -> FederationView:

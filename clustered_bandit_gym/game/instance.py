@@ -6,7 +6,7 @@ import json
 import os
 import zipfile
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import IO, Any
 
 import numpy as np
@@ -93,12 +93,10 @@ class Instance:
             raise AttributeError(f"an Instance does not change; build a new one to set {name}")
         super().__setattr__(name, value)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # Pickling to a worker process forgets that arrays are read-only.
-        for value in state.values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-        self.__dict__.update(state)
+    def __reduce__(self) -> Any:
+        # Made anew in a worker process: pickling forgets that arrays are read-only.
+        make = partial(Instance, self.means, self.clusters, self.rewards, **self._notes)
+        return make, (), {"fit": self.fit}
 
     @cached_property
     def best_arms(self) -> Ints:
@@ -258,12 +256,10 @@ def mean_table(means: ArrayLike) -> Floats:
     """`means` as an array (M, K), checked."""
     try:
         matrix = np.array(means, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"means must be a table of numbers (clusters, arms): {error}") from None
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise UserError(f"means must be a table (clusters, arms), got shape {matrix.shape}")
-    if not np.all(np.isfinite(matrix)):
-        raise UserError("means must be finite numbers")
+    except (TypeError, ValueError):
+        matrix = np.empty(0)
+    if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
+        raise UserError(f"means must be finite numbers, a table (clusters, arms); got {means}")
     return matrix
 
 

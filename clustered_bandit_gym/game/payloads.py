@@ -291,12 +291,10 @@ def as_made(payload: Any) -> Payload:
     return made
 
 
-def alphabet(payload: Payload) -> tuple[object, ...]:
+def alphabet(payload: Payload) -> list[object]:
     """What both sides must know before anything is pulled, the same for every agent."""
     known = [getattr(payload, name, None) for name in ("among", "at_most", "grid")]
-    shared = payload.values.ndim == payload.shared_ndim
-    shape = payload.values.shape if shared else payload.values.shape[1:]
-    return payload.kind, shape, *[np.asarray(one).tolist() for one in known]
+    return [payload.kind, *[np.asarray(one).tolist() for one in known]]
 
 
 def _array(values: ArrayLike, dtype: type, axes: tuple[int, ...], expected: str) -> Array:

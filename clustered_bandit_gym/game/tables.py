@@ -103,11 +103,8 @@ def read_logs(source: Any, n_clusters: int | None) -> tuple[Bandits, Ints, Fit |
     """
     import pandas as pd
 
-    frame = _below_header(_cells(source)) if isinstance(source, str | os.PathLike) else source
-    if not isinstance(frame, pd.DataFrame):
-        raise UserError(
-            f"logs are the path of a CSV file or a pandas frame, got {type(source).__name__}"
-        )
+    is_path = isinstance(source, str | os.PathLike)
+    frame = _below_header(_cells(source)) if is_path else pd.DataFrame(source)
     rows = _rows(frame, "agent" if "agent" in _lower(frame.columns) else "user")
     labels = _clusters(rows, n_clusters)
     return _bandits_of(_pooled(rows, labels, n_clusters)), labels, _fit_of(rows, n_clusters)
@@ -198,8 +195,6 @@ def _cells(path: FilePath) -> pd.DataFrame:
     options: Any = {"dtype": str, "encoding": "utf-8-sig", "header": None, "na_filter": False}
     try:
         return pd.DataFrame(pd.read_csv(path, skipinitialspace=True, **options))
-    except FileNotFoundError:
-        raise UserError(f"there is no file {path}") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as a CSV file: {error}") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -29,13 +28,11 @@ T = TypeVar("T")
 Answer = Payload | Sequence[Payload] | None
 
 
-class Channel(ABC):
+class Channel:
     """What the centre of a play can do: run programs at the agents, and order pulls."""
 
-    @property
-    @abstractmethod
-    def _play(self) -> Play:
-        """The books."""
+    #: The books.
+    _play: Play
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -85,7 +82,7 @@ class Channel(ABC):
         tables = [play.send("down", payload, agents, program) for payload in _payloads(down)]
         size = play.block_size or max(1, BLOCK_CELLS // (n_arms or play.problem.n_arms))
         answer: Answer = None
-        forms: list[list[tuple[object, ...]]] = []
+        forms: list[list[list[object]]] = []
         parts: list[list[Array]] = []
         for start in range(0, agents.size, size):
             rows = slice(start, start + size)
@@ -197,18 +194,13 @@ class FederationView(Channel):
     reward_values: Floats | None
     rng: Rng
     max_pulls: int
-    _books: Play
 
     def __init__(self, federation: Play, strict: bool = False) -> None:
         shared = ("agents", "arms", "reward_values", "rng", "max_pulls")
         vars(self).update({name: getattr(federation, name) for name in shared})
         # A copy for the centre: the agents' own is within reach of local programs.
-        vars(self).update(problem=copy(federation.told), _books=federation)
+        vars(self).update(problem=copy(federation.told), _play=federation)
         federation.isolation = Isolation(self) if strict else None
-
-    @property
-    def _play(self) -> Play:
-        return self._books
 
     @property
     def pulls(self) -> int:
@@ -228,27 +220,27 @@ class FederationView(Channel):
     @property
     def rounds(self) -> int:
         """Exchanges between centre and agents so far."""
-        return self._books.rounds
+        return self._play.rounds
 
     @property
     def ledger(self) -> Ledger:
         """A copy of the ledger as it stands: what was sent so far."""
-        return self._books.ledger.copy()
+        return self._play.ledger.copy()
 
     def stop(self, arms: ArrayLike) -> None:
         """End the play with one arm per agent (N,).
 
         The first stop is final. Returning the arms has the same effect.
         """
-        self._books.stop(arms)
+        self._play.stop(arms)
 
     def _counts(self) -> Play:
-        if self._books.isolation is not None:
+        if self._play.isolation is not None:
             raise AttributeError(
                 "strict mode: the centre does not see how many pulls the agents made; let them "
                 "send it, or count the pulls that it orders itself"
             )
-        return self._books
+        return self._play
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(

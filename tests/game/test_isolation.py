@@ -70,7 +70,7 @@ def test_a_program_that_refers_to_the_federation_sees_the_agents_side() -> None:
     assert view.local([0], told).tolist() == pytest.approx([4.1])
     with pytest.raises(ProgramFailed):
         view.local([0], lambda block: view.pull(0, 0))
-    assert "cannot use the centre's federation" in str(view._books.failure)
+    assert "cannot use the centre's federation" in str(view._play.failure)
 
 
 @pytest.mark.parametrize("kind", ["method", "generator", "federation", "own"])
@@ -90,7 +90,7 @@ def test_generators_of_the_centre_are_refused_with_a_hint(kind: str) -> None:
 
     with pytest.raises(Exception, match="a local program raised"):
         view.local(view.agents, by_method if kind == "method" else program)
-    assert "block.random" in str(view._books.failure)
+    assert "block.random" in str(view._play.failure)
 
 
 def test_a_program_that_cannot_be_copied_says_why() -> None:
@@ -98,7 +98,7 @@ def test_a_program_that_cannot_be_copied_says_why() -> None:
     numbers = (x for x in range(3))
     with pytest.raises(Exception, match="raised an exception"):
         view.local(view.agents, lambda block: Reals([next(numbers)]))
-    failure = str(view._books.failure)
+    failure = str(view._play.failure)
     assert "cannot pickle 'generator' object" in failure
     assert "programs run on copies; return what the centre needs" in failure
 

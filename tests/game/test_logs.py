@@ -102,7 +102,7 @@ def test_bad_logs(tmp_path: Path, text: str, says: str) -> None:
 def test_bad_numbers_of_clusters(path: Path) -> None:
     with pytest.raises(ValueError, match="from 1 to 6"):
         cbg.Instance.from_logs(path, clusters=7)
-    with pytest.raises(ValueError, match="CSV file or a pandas frame"):
+    with pytest.raises(ValueError, match="expected the columns"):
         cbg.Instance.from_logs([1, 2])
 
 

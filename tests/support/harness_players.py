@@ -43,7 +43,7 @@ class Empirical(cbg.Policy):
 
 def books_of(view: Any) -> cbg.Federation:
     """The federation behind a policy's view, by a private name: what no policy may do and some tests need."""
-    books: cbg.Federation = view._books
+    books: cbg.Federation = view._play
     return books
 
 
