@@ -259,7 +259,7 @@ def mean_table(means: ArrayLike) -> Floats:
     except (TypeError, ValueError):
         matrix = np.empty(0)
     if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
-        raise UserError(f"means must be finite numbers, a table (clusters, arms); got {means}")
+        raise UserError(f"means must be finite numbers, a table (clusters, arms); got {means!r}")
     return matrix
 
 
