@@ -6,7 +6,6 @@ An engine is a rule that plans the next batch. Everything that its guarantee res
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ MOST_CELLS = 2**22
 def adaptive(
     block: Block,
     arms: Ints,
-    gamma: Any,
+    gamma: float,
     precision: float | None = None,
     *,
     plan: Plan,
@@ -51,27 +50,25 @@ def adaptive(
     active = np.ones((n, k), dtype=np.bool_)
     if k == 1 or precision == np.inf:
         return active, np.zeros((n, k))
-    gamma = np.broadcast_to(gamma, n)
     part = max(1, MOST_CELLS // k**2) if walks_of is PairedWalks else n
     if n > part:
         results = [
-            adaptive(block.part(rows), arms, gamma[rows], precision, plan=plan, walks_of=walks_of)
+            adaptive(block.part(rows), arms, gamma, precision, plan=plan, walks_of=walks_of)
             for rows in np.split(np.arange(n), range(part, n, part))
         ]
         left, estimates = zip(*results, strict=True)
         return np.concatenate(left), np.concatenate(estimates)
     width = (precision or 0.0) / block.problem.sigma
     events = (1 if precision is None else 2) * (k - 1)
-    nats = -np.log(np.minimum(gamma / events, 0.5))
-    most = float(nats.max())
-    cells = block_cells(block, k, Scales.around(800 * most, float(np.exp(-most))))
+    nats = np.full(n, -np.log(min(gamma / events, 0.5)))
+    cells = block_cells(block, k, Scales.around(800 * nats[0], np.exp(-nats[0])))
     walks = walks_of(cells)
     tests: list[tuple[PairedWalks | Cells, Floats]] = [(walks, nats)]
     if cells.bets:
         tests = [(walks, nats - np.log(PLAIN)), (cells, nats - np.log(1 - PLAIN))]
     running = np.arange(n)
     # Before this many pulls only gaps beyond about 3σ could show.
-    times = np.full((n, k), int(max(1, np.ceil(nats.min() / 2))))
+    times = np.full((n, k), int(max(1, np.ceil(nats[0] / 2))))
     while running.size:
         i, column = np.nonzero(times)
         cells.pull(block, running[i], column, times[i, column], arms[column])

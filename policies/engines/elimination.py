@@ -21,17 +21,17 @@ from clustered_bandit_gym.game.view import Block
 MAX_ROUND = 500
 
 
-def round_size(n_arms: Any, gamma: Any, r: int, sigma: float = 1.0) -> Any:
+def round_size(n_arms: Any, gamma: float, r: int, sigma: float = 1.0) -> Any:
     """n_r = ⌈8σ² ln(4|A|r²/γ)/ε_r²⌉ with ε_r = 2^-r, at least 1 (Algorithm 2, line 4).
 
     Args:
         n_arms: |A|, the size of the *initial* set; a number or (n,) one per agent.
-        gamma: the error budget of the call; a number or (n,).
+        gamma: the error budget of the call.
 
     Returns:
-        int64, of the shape of the arguments. `BudgetExceeded` where it cannot be counted exactly.
+        int64, of the shape of `n_arms`. `BudgetExceeded` where it cannot be counted exactly.
     """
-    if not np.asarray(gamma).min() > 0:
+    if not gamma > 0:
         raise UserError(
             f"an elimination needs a positive error budget, got {gamma}: delta is too small to "
             "divide"
@@ -55,7 +55,7 @@ def separating_rounds(eta: float) -> int:
 def elimination(
     block: Block,
     arms: Ints,
-    gamma: Any,
+    gamma: float,
     precision: float | None = None,
     *,
     rounds: int | None = None,
@@ -70,7 +70,7 @@ def elimination(
 
     Args:
         arms: (k,) the arms considered; columns of the tables below.
-        gamma: error budget of the call, a number or (n,).
+        gamma: error budget of each agent's call.
         precision: play the rounds after which arms this far below the best are gone; None runs
             until one arm is left. If two arms tie, `BudgetExceeded` ends it.
         rounds: R itself, in place of `precision`.
@@ -92,7 +92,7 @@ def elimination(
         active, sizes = within.copy(), within.sum(axis=1)
         whole = whole[sizes == k]
         row, column = np.nonzero(active & ((sizes < k) & (sizes > 1))[:, None])
-    each = np.ndim(sizes) + np.ndim(gamma) > 0  # one number for all agents is drawn faster
+    each = within is not None  # one number for all agents is drawn faster
     r = 0
     while (whole.size or row.size) and (rounds is None or r < rounds):
         r += 1

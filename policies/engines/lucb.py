@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
@@ -13,7 +11,7 @@ from clustered_bandit_gym.policies.sequential.cells import block_cells
 
 
 def lucb(
-    block: Block, arms: Ints, gamma: Any, precision: float | None = None
+    block: Block, arms: Ints, gamma: float, precision: float | None = None
 ) -> tuple[np.ndarray, Floats]:
     """LUCB1 (Kalyanakrishnan, Tewari, Auer and Stone 2012) with time-uniform normal-mixture
     intervals at level γ/|A|.
@@ -30,17 +28,17 @@ def lucb(
     if k == 1 or precision == np.inf:
         return active, np.zeros((n, k))
     cells = block_cells(block, k)
-    alpha = np.minimum(np.broadcast_to(gamma, n) / k, 0.5)
+    alpha = min(gamma / k, 0.5)
     # The intervals are valid whatever gaps they are tuned for: 0.1σ if no precision is asked for.
     width = 0.1 if precision is None else precision / block.problem.sigma
     rho = tuned_rho(8 * np.log(1 / alpha) / width**2, alpha)
     running = np.arange(n)
-    first_batch = int(max(1, np.ceil(np.log(1 / alpha.max()) / 2)))
+    first_batch = int(max(1, np.ceil(np.log(1 / alpha) / 2)))
     cells.pull(block, running[:, None], np.arange(k), first_batch, arms)
     while running.size:
         here = np.arange(running.size)
         means = cells.mean[running]
-        reach = radius(cells.n[running], alpha[running][:, None], rho[running][:, None])
+        reach = radius(cells.n[running], alpha, rho)
         upper = means + reach
         lower = means - reach
         left = upper >= lower.max(axis=1)[:, None]

@@ -9,7 +9,7 @@ arm is left that is `precision` or more below the best.
 from __future__ import annotations
 
 from pkgutil import resolve_name
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -22,12 +22,12 @@ class Engine(Protocol):
     """Find the best of `arms` at every agent of `block`."""
 
     def __call__(
-        self, block: Block, arms: Ints, gamma: Any, precision: float | None = None
+        self, block: Block, arms: Ints, gamma: float, precision: float | None = None
     ) -> tuple[np.ndarray, Floats]:
         """
         Args:
             arms: (k,) the arms that matter, the columns of all that follows.
-            gamma: error budget, a number or (n,) one per agent.
+            gamma: error budget of each agent.
             precision: stop once all arms this much below the best are gone; None: continue to a
                 single arm.
 

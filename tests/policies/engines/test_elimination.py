@@ -72,7 +72,7 @@ def replay(
 
 
 @pytest.mark.parametrize("rounds", [None, 1, 3])
-@pytest.mark.parametrize("kind", ["all arms", "some arms", "own sets", "own sets and budgets"])
+@pytest.mark.parametrize("kind", ["all arms", "some arms", "own sets"])
 @pytest.mark.parametrize("sigma", [1.0, 0.3])
 def test_every_agent_does_what_it_would_do_alone(
     rounds: int | None, kind: str, sigma: float
@@ -87,24 +87,20 @@ def test_every_agent_does_what_it_would_do_alone(
     )
     arms = np.array([1, 2, 4, 5, 8]) if kind == "some arms" else np.arange(n_arms)
     within = None
-    gamma: float | np.ndarray = 0.3
-    if kind.startswith("own sets"):
+    if kind == "own sets":
         within = rng.random((n, arms.size)) < 0.6
         within[0], within[1], within[2] = True, False, False
         within[1, 3] = True
         within[2, [0, 8]] = True
         within[~within.any(axis=1), 0] = True
-    if kind.endswith("budgets"):
-        gamma = rng.uniform(0.01, 0.9, n)
     before = None if within is None else within.copy()
-    active, estimates = elimination(block, arms, gamma, rounds=rounds, within=within)  # type: ignore[arg-type]
+    active, estimates = elimination(block, arms, 0.3, rounds=rounds, within=within)  # type: ignore[arg-type]
     assert within is None or np.array_equal(within, before)
     lengths = set()
     for i in range(n):
         own = arms if within is None else arms[within[i]]
-        budget = gamma if isinstance(gamma, float) else float(gamma[i])
         left, expected = replay(
-            block.log[i], own.tolist(), budget, math.inf if rounds is None else rounds, sigma
+            block.log[i], own.tolist(), 0.3, math.inf if rounds is None else rounds, sigma
         )
         assert arms[active[i]].tolist() == left
         for column, arm in enumerate(arms.tolist()):
@@ -126,8 +122,7 @@ def test_an_agent_alone_does_the_same(rounds: int | None) -> None:
             rng.choice([0.0, 0.3, 0.7, 1.0], size=(1, 7)) + rng.random((1, 7)), seed
         )
         arms = np.arange(7) if seed % 2 else np.array([0, 2, 3, 6])
-        gamma = 0.2 if seed % 3 else np.array([0.2])
-        active, estimates = elimination(block, arms, gamma, rounds=rounds)  # type: ignore[arg-type]
+        active, estimates = elimination(block, arms, 0.2, rounds=rounds)  # type: ignore[arg-type]
         left, expected = replay(block.log[0], arms.tolist(), 0.2, rounds or math.inf, 1.0)
         assert active.shape == estimates.shape == (1, arms.size)
         assert arms[active[0]].tolist() == left
@@ -165,8 +160,8 @@ def test_sample_size_is_the_printed_one() -> None:
     ):
         expected = ref.n_r(n_arms, gamma, r, sigma)
         assert round_size(n_arms, gamma, r, sigma) == expected
-        both = round_size(np.array([n_arms, 5]), np.array([gamma, 0.2]), r, sigma)
-        assert both.tolist() == [expected, ref.n_r(5, 0.2, r, sigma)]
+        both = round_size(np.array([n_arms, 5]), gamma, r, sigma)
+        assert both.tolist() == [expected, ref.n_r(5, gamma, r, sigma)]
     # A budget beyond 1, as used below to provoke errors, still pulls.
     assert round_size(4, 1e6, 1, 1.0) == 1
     assert round_size(np.array([4]), 1e6, 1, 1.0).tolist() == [1]
