@@ -12,13 +12,7 @@ import numpy as np
 from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.play import Row, Task, TrialSpec, Work, play_trial
 from clustered_bandit_gym.harness.pool import play_in_processes
-from clustered_bandit_gym.harness.settings import (
-    Cell,
-    check_allowed,
-    decode,
-    rebuild_policy,
-    revive,
-)
+from clustered_bandit_gym.harness.settings import Cell, check_allowed, rebuild_policy, revive
 
 #: Columns that differ between two plays of one trial, or that tell of the run and not of the play.
 _OTHER = {"seconds", "attempts", "killed", "no_key", "reproduced"}
@@ -34,14 +28,14 @@ def replay(
 ) -> Row:
     """Play the trial of a row again, alone: the same row except for `seconds`.
 
-    `row` is a row of `board.trials`, of a store, or of an exported table. The policy is rebuilt
-    from its class and settings. Rows may come from others, so that only policies and generators of
-    this package are rebuilt, and those of the modules that `allow` names. Pass `policy` where that
-    is impossible: the class is gone, or its settings are not its arguments. Pass environment
-    keywords that a row cannot hold, such as an instance. `on_error` is called with the exception
-    that ended the play, if one did.
+    `row` is a row of `board.trials` or of a store. The policy is rebuilt from its class and
+    settings. Rows may come from others, so that only policies and generators of this package are
+    rebuilt, and those of the modules that `allow` names. Pass `policy` where that is impossible:
+    the class is gone, or its settings are not its arguments. Pass environment keywords that a row
+    cannot hold, such as an instance. `on_error` is called with the exception that ended the play,
+    if one did.
     """
-    data = {key: decode(value) for key, value in dict(row).items()}
+    data = dict(row)
     if data.get("version") != versions():
         text = f"the row was played by {data.get('version')}; this is {versions()}"
         warnings.warn(text, stacklevel=2)

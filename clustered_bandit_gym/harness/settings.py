@@ -127,16 +127,6 @@ def trusted(path: str, allow: Sequence[str]) -> Any:
     return target
 
 
-def decode(value: Any) -> Any:
-    """A value of an exported table as the row had it: nested values are JSON text there."""
-    if isinstance(value, str) and value[:1] in ("{", "["):
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError:
-            return value
-    return value
-
-
 def instance_digest(instance: Instance) -> str:
     """A hash of everything in the instance that a play depends on."""
     parts = {"means": instance.means, "clusters": instance.clusters, **instance.rewards.to_dict()}

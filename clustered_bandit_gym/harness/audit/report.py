@@ -132,14 +132,7 @@ class AuditReport(Document):
 
     def to_json(self) -> str:
         """The report as JSON: policy, verdict, what was asked for, one object per cell."""
-        content = {
-            "policy": self.policy,
-            "verdict": self.word,
-            "delta": self.delta,
-            "alpha": self.alpha,
-            "seed": self.seed,
-            "breaches": list(self.breaches),
-            "left_out": list(self.left_out),
-            "cells": json.loads(self.cells.to_json(orient="records")),
-        }
+        cells = json.loads(self.cells.to_json(orient="records"))
+        content = {**vars(self), "verdict": self.word, "cells": cells}
+        del content["reused"]  # what was found does not depend on it
         return json.dumps(content, indent=1, ensure_ascii=False)

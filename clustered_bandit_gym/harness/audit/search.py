@@ -47,14 +47,11 @@ def vary(game: AuditGame, rng: np.random.Generator) -> AuditGame:
         truth = varied(rng)
     except ValueError:  # the numbers do not fit together
         return vary(game, rng)
-    chance = rng.random()
-    if chance < 0.2:  # M is not told, or nothing
-        hidden = ("n_clusters",) if chance < 0.1 else ("n_clusters", "eta", "eta1")
-        return replace(varied, told=dict.fromkeys(hidden))
-    if chance < 0.6 and truth.eta < math.inf and truth.eta1 > 0:
-        share = float(rng.choice([0.5, 0.1]))
-        return replace(varied, told={"eta": share * truth.eta, "eta1": share * truth.eta1})
-    return varied
+    hidden = {"n_clusters": None, "eta": None, "eta1": None}
+    share = float(rng.choice([0.5, 0.1]))
+    lower = {"eta": share * truth.eta, "eta1": share * truth.eta1} if truth.eta1 > 0 else {}
+    told: list[dict[str, Any]] = [{}, {"n_clusters": None}, hidden, lower]
+    return replace(varied, told=told[rng.choice(4, p=[0.4, 0.1, 0.1, 0.4])])
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from clustered_bandit_gym.harness.scoring.intervals import (
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import verdict
-from clustered_bandit_gym.harness.settings import decode
 
 #: Outcomes of trials without an answer, and their words in the notes of a board.
 UNFINISHED = {
@@ -34,8 +33,7 @@ FAILED = tuple(name for name in UNFINISHED if name != "budget")
 
 
 def frame(rows: Sequence[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
-    """The rows as a data frame; an exported table (nested values as JSON text) may be passed as
-    well.
+    """The rows as a data frame.
 
     Unfinished trials have no `correct`: it is missing, neither true nor false.
     """
@@ -49,7 +47,7 @@ def frame(rows: Sequence[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
         "arm_errors": "Int64",
         "bound": "float64",
     }
-    return table.assign(env_kwargs=table["env_kwargs"].map(decode)).astype(types)
+    return table.astype(types)
 
 
 def cells_of(trials: pd.DataFrame) -> pd.Series:
