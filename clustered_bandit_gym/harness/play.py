@@ -24,7 +24,6 @@ import numpy as np
 
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.federation import Federation
-from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import global_seed, trial_seeds
 from clustered_bandit_gym.harness.bound import bound_of
 from clustered_bandit_gym.harness.identity import versions
@@ -84,8 +83,6 @@ class Work:
     def __post_init__(self) -> None:
         #: The environments of the cells. Invalid settings raise here.
         self.envs: list[Any] = [cell.make() for cell in self.cells]
-        #: The instance drawn last, under its cell and trial.
-        self._drawn: dict[tuple[int, int], Instance] = {}
 
     def __reduce__(self) -> Any:
         return Work, (self.cells, self.players, self.seed, self.bound, self.strict)
@@ -99,14 +96,8 @@ class Work:
         )
 
     def play(self, task: Task) -> Row:
-        """The row of a task. All policies that `solve` get the one instance that their trial draws;
-        for other players the environment draws it at its reset."""
-        env = self.envs[task.cell]
-        place = (task.cell, task.trial)
-        if hasattr(self.players[task.player][1], "solve") and place not in self._drawn:
-            seeds = trial_seeds(self.seed, task.trial)
-            self._drawn = {place: env.unwrapped.draw_instance(seeds.instance)}
-        return play_trial(self.spec(task), env, self._drawn.get(place))
+        """The row of a task."""
+        return play_trial(self.spec(task), self.envs[task.cell])
 
     def lost(self, task: Task, outcome: str, message: str) -> Row:
         """The row of a task whose process was lost with its counts: no pulls, messages or bound."""
@@ -191,17 +182,11 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
 
 
 def play_trial(
-    spec: TrialSpec,
-    env: Env,
-    instance: Instance | None = None,
-    on_error: Callable[[BaseException], object] | None = None,
+    spec: TrialSpec, env: Env, on_error: Callable[[BaseException], object] | None = None
 ) -> Row:
-    """The row of a trial.
+    """The row of a trial on the environment of its cell.
 
-    Args:
-        spec, env: what is played, and the environment of its cell.
-        instance: the one that the trial draws, if the caller has it.
-        on_error: called with the exception that ended the play, if one did.
+    `on_error` is called with the exception that ended the play, if one did.
     """
     seeds = trial_seeds(spec.seed, spec.trial)
     direct = hasattr(spec.policy, "solve") and not spec.stepwise
@@ -211,7 +196,7 @@ def play_trial(
     options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
     # Outside of the try: if the environment cannot be set up, that is not the policy's failure.
     if direct:
-        truth = unwrapped.draw_instance(seeds.instance) if instance is None else instance
+        truth = unwrapped.draw_instance(seeds.instance)
         federation = unwrapped.federation_on(truth, seeds.play)
     else:
         first = env.reset(seed=seeds.policy, options=options)

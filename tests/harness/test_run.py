@@ -43,20 +43,6 @@ def test_every_policy_meets_the_same_instances() -> None:
     assert len(set(seen["a"])) == 5
 
 
-def test_policies_share_the_instance_that_their_trial_draws() -> None:
-    draws = 0
-
-    def generator(rng: np.random.Generator) -> cbg.Instance:
-        nonlocal draws
-        draws += 1
-        return cbg.generators.PaperSmall(n_agents=5)(rng)
-
-    policies = [Empirical(), NaiveSE(), BAIClPlusPlus()]
-    board = cbg.evaluate(policies, trials=3, generator=generator, bound=False, progress=False)
-    assert len(board.trials) == 9
-    assert draws == 1 + 3  # the environment draws one, for its sizes
-
-
 def test_a_trial_does_not_depend_on_company_or_number_of_trials() -> None:
     alone = without_seconds(cbg.evaluate("bai-cl", **QUICK, trials=2))
     among = without_seconds(cbg.evaluate(["naive", "bai-cl"], **QUICK, trials=4))
