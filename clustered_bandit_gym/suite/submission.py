@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ def run_suite(
     """Play suite v2 with the policy that `spec` names and write the submission to `folder`.
 
     The same call again resumes an interrupted run. At the end the submission is verified with the
-    last trial of each cell.
+    last trial of each cell; one that fails stays in ``folder/.draft``.
 
     Args:
         spec: a name such as "bai-cl++:confidence=certified", or ``module:Class`` of your own.
@@ -94,13 +95,23 @@ def run_suite(
             trials = cell.count(quick)
             found = play_cell(policy, cell, trials, n_jobs, folder / ".trials", progress)
         rows += found
-    metadata["sources"] = _copy_sources(policy, folder / "source")
-    submission = Submission(folder, metadata, rows, score(rows, quick, stated))
+    draft = folder / ".draft"
+    shutil.rmtree(draft, ignore_errors=True)
+    metadata["sources"] = _copy_sources(policy, draft / "source")
+    submission = Submission(draft, metadata, rows, score(rows, quick, stated))
     write_submission(submission)
     # Not a crash: it may have come from outside, and the cell is not solved anyway.
     last = {row["cell"]: row["trial"] for row in rows if row["outcome"] != "crash"}
-    verify(folder, trials=list(last.items()))
-    return submission
+    try:
+        verify(draft, trials=list(last.items()))
+    except UserError as error:
+        raise UserError(f"not verified, and so left in {draft}: {error}") from error
+    shutil.rmtree(folder / "source", ignore_errors=True)
+    # Metadata last: a folder with metadata is a complete submission.
+    for path in sorted(draft.iterdir(), key=lambda path: path.name == "metadata.json"):
+        path.replace(folder / path.name)
+    draft.rmdir()
+    return replace(submission, folder=folder)
 
 
 def play_cell(
@@ -138,7 +149,6 @@ def _copy_sources(policy: Any, target: Path) -> dict[str, str]:
     Returns path inside it -> SHA-256.
     """
     module = type(policy).__module__
-    shutil.rmtree(target, ignore_errors=True)
     if module == "__main__" or module.partition(".")[0] == PACKAGE:
         return {}
     hashes = {}

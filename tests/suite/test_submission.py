@@ -39,6 +39,7 @@ def test_a_toy_is_verified(submission: Submission) -> None:
     assert len(set(checked.replayed)) == 25
     assert checked.exact
     assert checked.notes == []
+    assert not (submission.folder / ".draft").exists()
     assert (submission.folder / "source" / "suite_toys.py").is_file()
     text = (submission.folder / "README.md").read_text(encoding="utf-8")
     assert "A. Toy" in text
@@ -69,6 +70,15 @@ def test_state_that_outlives_a_trial_shows_in_a_fresh_process() -> None:
     assert Remembers.seen == []  # played in a process of its own
     (line,) = different(rows[2:], again("suite_toys:Remembers", rows[2:]))
     assert line.startswith("easy-10, trial 2: pulls 3 (replayed: 1)")
+
+
+def test_a_submission_that_does_not_verify_is_not_put_in_its_place(tmp_path: Path) -> None:
+    with (
+        small_suite(),
+        pytest.raises(UserError, match=r"not verified, and so left in .*\.draft: r"),
+    ):
+        run_suite("suite_toys:Remembers", tmp_path / "out", quick=True, progress=False)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".draft", ".trials"]
 
 
 def forged(
