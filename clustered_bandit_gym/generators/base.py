@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from inspect import signature
@@ -260,23 +260,19 @@ def make_generator(
             )
         return name_or_callable
     what = f"generator {name_or_callable!r}"
-    if ":" in name_or_callable:
-        kind: Any = load_object(name_or_callable, what)
-    else:
-        kind = generator_class(name_or_callable)
-        known = [one.name for one in fields(kind) if one.init]
-        if unknown := sorted(set(settings) - set(known)):
-            raise UnknownSetting(
-                f"got an unexpected keyword argument {unknown[0]!r}: neither the environment nor "
-                f"its {what} has a setting {', '.join(unknown)}; the generator has "
-                f"{', '.join(known)} (told={{...}} changes what the learner is told)"
-            )
+    named = ":" not in name_or_callable
+    kind: Any = generator_class(name_or_callable) if named else load_object(name_or_callable, what)
+    known = ""
     try:
+        known = ", ".join(signature(kind).parameters)
         if isinstance(kind, type):
             kind, settings = kind(**settings), {}
         signature(kind).bind(None, **settings)
     except TypeError as error:
-        raise UserError(f"{what}: {error}") from None
+        raise UnknownSetting(
+            f"{what}: {error}; keywords that the environment does not have go to its generator, "
+            f"which has {known} (told={{...}} changes what the learner is told)"
+        ) from None
     return partial(kind, **settings) if settings else kind
 
 

@@ -176,8 +176,12 @@ def test_near_tie_has_to_be_resolved() -> None:
     ("name", "settings", "message"),
     [
         ("papersmall", {}, "unknown generator 'papersmall'; known: paper-small"),
-        ("paper-small", {"n_arms": 4}, "setting n_arms; the generator has sizes, alpha, n_agents"),
-        ("paper-random", {"etta": 0.1}, "has a setting etta"),
+        (
+            "paper-small",
+            {"n_arms": 4},
+            "argument 'n_arms'; .* generator, which has n_agents, sizes, alpha",
+        ),
+        ("paper-random", {"etta": 0.1}, "unexpected keyword argument 'etta'"),
         ("paper-random", {"eta": 0.51}, "eta must lie between 1e-12 and 0.5"),
         ("paper-random", {"eta": 0.0}, "eta must lie"),
         ("paper-random", {"n_agents": 0}, "n_agents must be a whole number"),
