@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clustered_bandit_gym.errors import NotApplicable, UserError
+from clustered_bandit_gym.errors import NotApplicable
+from clustered_bandit_gym.game.checks import check_choice as check_choice
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.view import FederationView
 
@@ -82,13 +83,6 @@ class StepPolicy(_Player, ABC):
     @abstractmethod
     def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:
         """The next action: `(cbg.PULL, (agent, arm))` or `(cbg.STOP, arms)`."""
-
-
-def check_choice(what: str, value: Any, known: tuple[Any, ...]) -> str:
-    """A setting, which is one of `known`."""
-    if value not in known:
-        raise UserError(f"{what} must be one of {', '.join(map(repr, known))}; got {value!r}")
-    return str(value)
 
 
 def require(policy: str, problem: Problem, *names: str) -> tuple[Any, ...]:

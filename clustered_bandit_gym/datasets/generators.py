@@ -12,7 +12,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import FilePath, Ints, Rng
 from clustered_bandit_gym.datasets import flights, movielens_1m, yelp_open
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli
 from clustered_bandit_gym.generators.base import FixedBandits
@@ -97,8 +97,7 @@ class Flights(FixedBandits):
     alpha: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        if self.truth not in ("clusters", "agents"):
-            raise UserError(f"truth must be 'clusters' or 'agents', got {self.truth!r}")
+        check_choice("truth", self.truth, ("clusters", "agents"))
 
     @property
     def declared(self) -> dict[str, Any]:

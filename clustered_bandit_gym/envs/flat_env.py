@@ -18,11 +18,11 @@ from clustered_bandit_gym.envs.actions import empirical_best, read_flat
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs, Space, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer, Law
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.checks import whole
+from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.payloads import bits_for
 from clustered_bandit_gym.game.pulls import MAX_PULLS, Simulator
 from clustered_bandit_gym.game.seeds import episode_seeds
-from clustered_bandit_gym.policy import PULL, STOP, check_choice
+from clustered_bandit_gym.policy import PULL, STOP
 
 #: Default `max_pulls`: so many orders of the largest size for each (agent, arm) cell.
 ORDERS_PER_CELL = 25
@@ -110,11 +110,10 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         if not pull_sizes:
             raise UserError("pull_sizes needs at least one number of pulls")
         self.pull_sizes = tuple(whole(size, "a number in pull_sizes") for size in pull_sizes)
-        automatic = max_pulls == "auto"
-        given = None if automatic else max_pulls
-        super().__init__(instance, generator, max_pulls=given, **settings)
+        limit = None if max_pulls == "auto" else max_pulls
+        super().__init__(instance, generator, max_pulls=limit, **settings)
         cells = self.n_agents * self.n_arms
-        if automatic:
+        if max_pulls == "auto":
             self.max_pulls = ORDERS_PER_CELL * cells * max(self.pull_sizes)
         #: The action that stops: the last one.
         self.stop_action = len(self.pull_sizes) * cells

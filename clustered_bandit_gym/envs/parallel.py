@@ -12,10 +12,9 @@ from clustered_bandit_gym.envs.actions import integers
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Space, tables
 from clustered_bandit_gym.envs.flat_env import box_features
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.checks import whole
+from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import bits_for
-from clustered_bandit_gym.policy import check_choice
 
 try:
     from pettingzoo import ParallelEnv

@@ -17,9 +17,8 @@ from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv, box_features
 from clustered_bandit_gym.envs.game import InstanceBuffer
 from clustered_bandit_gym.envs.rendering import Frame, draw_frame
 from clustered_bandit_gym.errors import UserError, needs_extra
-from clustered_bandit_gym.game.checks import whole
+from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.policy import check_choice
 
 
 class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):

@@ -23,6 +23,13 @@ def whole(value: Any, name: str, least: int = 1) -> int:
     return number
 
 
+def check_choice(what: str, value: Any, known: tuple[Any, ...]) -> str:
+    """A setting, which is one of `known`."""
+    if value not in known:
+        raise UserError(f"{what} must be one of {', '.join(map(repr, known))}; got {value!r}")
+    return str(value)
+
+
 def indices(values: ArrayLike, size: int, what: str) -> Ints:
     """`values` as int64, each checked to lie in 0..size−1; `what` names them in the error."""
     ids = np.asarray(values)

@@ -20,7 +20,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints, Rng
 from clustered_bandit_gym.errors import UnknownSetting, UserError
-from clustered_bandit_gym.game.checks import whole
+from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 from clustered_bandit_gym.imports import load_object
@@ -55,9 +55,6 @@ class Batch:
             np.broadcast_to(instance.clusters, (n, instance.n_agents)),
             instance.rewards,
         )
-
-    def __len__(self) -> int:
-        return len(self.means)
 
     def __getitem__(self, i: int) -> Instance:
         return Instance(self.means[i], self.clusters[i], self.rewards)
@@ -108,8 +105,8 @@ class InstanceGenerator(ABC):
                 vars(self)["sigma"] = model.sigma
         for setting in ("n_agents", "n_clusters", "n_arms"):
             whole(getattr(self, setting), setting)
-        if isinstance(self.sizes, str) and self.sizes not in SIZES:
-            raise UserError(f"sizes must be one of {', '.join(SIZES)}, got {self.sizes!r}")
+        if isinstance(self.sizes, str):
+            check_choice("sizes", self.sizes, SIZES)
         if not np.isfinite(self.alpha) or (self.alpha != 0 and self.sizes != "power"):
             raise UserError(
                 f"alpha must be a finite number, and 0 without sizes='power'; got {self.alpha}"

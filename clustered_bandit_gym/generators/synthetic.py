@@ -8,6 +8,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Rng
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 from clustered_bandit_gym.generators.base import HAIR, Batch, RandomMeans, check_range
 
@@ -70,8 +71,7 @@ class RandomFamily(RandomMeans):
         super().__post_init__()
         check_range(self.eta1, "eta1", 0.0, 1 - 1e-9)
         check_range(self.gap, "gap", 1e-9, 1 - 1e-9)
-        if self.rewards not in REWARDS:
-            raise UserError(f"rewards must be one of {', '.join(REWARDS)}, got {self.rewards!r}")
+        check_choice("rewards", self.rewards, REWARDS)
         if self.rewards != "gaussian" and self.sigma != type(self).sigma:
             raise UserError(
                 f"sigma is a setting of Gaussian rewards; {self.rewards} rewards bring their own"
