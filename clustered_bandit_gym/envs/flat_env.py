@@ -13,29 +13,19 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from clustered_bandit_gym._types import Bools, Floats, Ints, Rng, Values
-from clustered_bandit_gym.envs.actions import empirical_best, read_flat
-from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Obs, Space, StepResult
+from clustered_bandit_gym._types import Bools, Floats, Ints, Values
+from clustered_bandit_gym.envs.actions import read_flat
+from clustered_bandit_gym.envs.env import ENDED, ClusteredBAIEnv, Obs, Space, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer, Law
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.payloads import bits_for
-from clustered_bandit_gym.game.pulls import MAX_PULLS, Simulator
+from clustered_bandit_gym.game.pulls import Simulator
 from clustered_bandit_gym.game.seeds import episode_seeds
 from clustered_bandit_gym.policy import PULL, STOP
 
 #: Default `max_pulls`: so many orders of the largest size for each (agent, arm) cell.
 ORDERS_PER_CELL = 25
-
-
-class FreePlay(Simulator):
-    """Draws the rewards of an episode as a `Federation` does, without its books."""
-
-    draw_one = Simulator.single
-
-    @property
-    def rng(self) -> Rng:
-        return self._rng
 
 
 class FlatClusteredBAIEnv(ClusteredBAIEnv):
@@ -114,11 +104,9 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         super().__init__(instance, generator, max_pulls=limit, **settings)
         cells = self.n_agents * self.n_arms
         if max_pulls == "auto":
-            self.max_pulls = ORDERS_PER_CELL * cells * max(self.pull_sizes)
+            self.max_pulls = self.limit = ORDERS_PER_CELL * cells * max(self.pull_sizes)
         #: The action that stops: the last one.
         self.stop_action = len(self.pull_sizes) * cells
-        #: Pulls after which an episode ends.
-        self.limit = MAX_PULLS if self.max_pulls is None else self.max_pulls
         self.order_bits = bits_for(len(self.pull_sizes) * self.n_arms)
         self._buffer = InstanceBuffer(self)
         self._scale = 1.0
@@ -171,48 +159,21 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
                 told = self.told_of(drawn, i)
             else:
                 told = self.told_values(self._draw_truth(episode_seeds(self.np_random)[0]))
-            self._free = FreePlay(self._law, self.np_random)
+            self._free = Simulator(self._law, self.np_random)
             self._begin()
         self._scale = told["sigma"]
         told["action_mask"] = self.action_mask()
         return self._observe(), told
 
-    def _begin(self) -> None:
-        self._unpulled = set(range(self.n_agents))
-        super()._begin()
-
     def step(self, action: Any) -> StepResult:
         if self._over:
-            raise ResetNeeded(
-                "Cannot call env.step() before env.reset() or after the end of an episode"
-            )
+            raise ResetNeeded(ENDED)
         number = read_flat(action, self.stop_action)
         if number == self.stop_action:
-            return self.end_episode(0.0, 0.0, self._best(), stopped=True)
+            return self.end_episode(0.0, 0.0, self.best_seen(), stopped=True)
         order, arm = divmod(number, self.n_arms)
         size, agent = divmod(order, self.n_agents)
-        times = self.pull_sizes[size]
-        reward = sample = 0.0
-        if self._count + times <= self.limit:
-            if self._federation is not None:
-                self._bill(self._federation)
-            play = self._federation or self._free
-            if times == 1:
-                sample = play.draw_one(agent, arm)
-            else:
-                sample = play.draw(np.array([agent]), np.array([arm]), times).item()
-            self._enter(agent, arm, sample, times)
-            self._unpulled.discard(agent)
-            reward = -self.pull_cost * times
-            if self._count < self.limit:
-                return self._observed(reward, False, False, self.open_info(sample))
-        arms = self._best() if self.truncation == "answer" else self._no_arms
-        return self.end_episode(reward, sample, arms, truncated=self.truncation == "free")
-
-    def _best(self) -> Ints:
-        """(N,) each agent's empirical best arm."""
-        play = self._federation or self._free
-        return empirical_best(self._pulls, self._means, play.rng)
+        return self._carry_out(agent, arm, self.pull_sizes[size])
 
     def open_info(self, sample: float = 0.0) -> Values:
         info = super().open_info(sample)
@@ -291,7 +252,7 @@ class DiscreteActions(gym.ActionWrapper[Obs, Any, Any], gym.utils.RecordConstruc
     def action(self, action: Any) -> tuple[int, Any]:
         number = read_flat(action, self._stop)
         if number == self._stop:
-            return STOP, empirical_best(*self._core.seen, self._core.federation.rng)
+            return STOP, self._core.best_seen()
         return PULL, divmod(number, self._core.n_arms)
 
     def action_masks(self) -> Bools:

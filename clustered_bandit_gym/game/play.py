@@ -160,13 +160,13 @@ class Play:
         if total == 0:
             return np.empty((*shape, *values), dtype=np.int64 if values else np.float64)
         drawn = self._requests.draw(agents, arms, times, kind)
-        if self._requests is self._source:  # otherwise `draw_one` has counted them
+        if self._requests is self._source:  # otherwise `single` has counted them
             self.pulls += total
             self.pulls_by_phase[self.current_phase] += total
             _add(self._per_agent, agents, times, shape)
         return drawn
 
-    def draw_one(self, agent: int, arm: int) -> float:
+    def single(self, agent: int, arm: int) -> float:
         """`draw` of one pull, from plain ints already checked: the fast path of `env.step`."""
         made = self._per_agent.item(agent)
         if self.pulls >= self.max_pulls or made >= self._agent_limit:
@@ -179,7 +179,7 @@ class Play:
 
     @contextmanager
     def stepping(self, step: Callable[[int, int], float]) -> Iterator[None]:
-        """Inside, every pull is one call `step(agent, arm)`, which counts it (`draw_one`) and
+        """Inside, every pull is one call `step(agent, arm)`, which counts it (`single`) and
         returns the reward."""
         self._requests = Steps(step, self.reward_values)
         try:

@@ -116,7 +116,7 @@ def test_seeds_choose_the_game() -> None:
         assert core.federation._instance == play._instance
         assert core.federation.problem == play.problem
         for agent, arm in [(0, 1), (3, 2), (0, 1), (2, 0)]:
-            assert env.step((cbg.PULL, (agent, arm)))[4]["sample"] == play.draw_one(agent, arm)
+            assert env.step((cbg.PULL, (agent, arm)))[4]["sample"] == play.single(agent, arm)
         assert core.federation.rng.random() == play.rng.random()
 
 

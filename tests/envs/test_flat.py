@@ -189,7 +189,7 @@ def test_evaluate_policy_ends() -> None:
 @pytest.mark.parametrize("name", ["ClusteredBAI-v0", TINY, "ClusteredBAI-Tiny-Box-v0"])
 def test_unknown_keywords_are_type_errors(name: str) -> None:
     with pytest.raises(
-        TypeError, match=r"unexpected keyword argument 'frameskip'.*generator has .*n_agents"
+        TypeError, match=r"unexpected keyword argument 'frameskip'.*generator, which has .*n_agents"
     ):
         gym.make(name, frameskip=4)
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'frameskip'"):

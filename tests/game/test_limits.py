@@ -84,6 +84,12 @@ def test_limit_of_an_agent_in_an_environment() -> None:
         env.step((cbg.PULL, (agent, 0)))
     with pytest.raises(BudgetExceeded, match="agent 2"):
         env.step((cbg.PULL, (2, 0)))
+    flat = cbg.FlatClusteredBAIEnv(NEAR, max_pulls_per_agent=1)
+    flat.reset(seed=0)
+    flat.step(0)
+    with pytest.raises(BudgetExceeded, match="agent 0"):
+        flat.step(0)
+    assert flat.federation.ledger.summary()["reals_up"] == 1, "what is refused costs nothing"
     with pytest.raises(ValueError, match="max_pulls_per_agent and autoreset_mode"):
         ClusteredBAIVectorEnv(2, max_pulls_per_agent=3)
     row = cbg.play("uniform", ClusteredBAIEnv(NEAR, max_pulls_per_agent=1, sigma=0.1), seed=0)

@@ -101,7 +101,7 @@ def test_pulls_have_the_law_of_their_cell() -> None:
 def test_one_pull_at_a_time_is_the_same_law() -> None:
     instance = RandomFamily(rewards="categorical")(np.random.default_rng(5))
     federation = Federation(instance, Problem.of(instance, 0.1), 3)
-    ones = np.array([federation.draw_one(2, 4) for _ in range(20_000)])
+    ones = np.array([federation.single(2, 4) for _ in range(20_000)])
     batch = federation.pull(np.full(20_000, 2), 4)
     assert stats.ks_2samp(ones, batch, method="asymp").pvalue > ALARM
     assert federation.pulls == 40_000
@@ -154,7 +154,7 @@ def test_budget_is_checked_before_drawing() -> None:
     assert federation.pulls_per_agent.sum() == 60
     assert federation.pull(0, 0, 40) == twin.pull(0, 0, 40), "a refused pull used up randomness"
     with pytest.raises(BudgetExceeded, match="100 pulls made"):
-        federation.draw_one(0, 0)
+        federation.single(0, 0)
 
 
 def test_counts_never_overflow() -> None:
@@ -264,7 +264,7 @@ def test_counts_one_pull_at_a_time() -> None:
     )
     federation = Federation(instance, Problem.of(instance, 0.1), seed=3)
     counts: list[np.ndarray] = []
-    with federation.stepping(federation.draw_one):
+    with federation.stepping(federation.single):
         federation.local(
             [0], lambda block: counts.append(block.pull_counts([0, 0], [0, 1], [40, 3]))
         )
