@@ -211,29 +211,20 @@ HELP = {
     "x": "Swept setting along the axis of pictures, by default the one with most values.",
     "yes": "Replay without asking first.",
 }
-#: Names of options that are not those of their parameters; "--no-..." goes with the latter.
-NAMES = {
-    "bold_best": "--bold-best",
-    "ci": "--ci",
-    "delta": "--delta -d",
-    "format_": "--format -f",
-    "jobs": "--jobs -j",
-    "json_": "--json",
-    "n_agents": "--n-agents -n",
-    "n_arms": "--n-arms -k",
-    "n_clusters": "--n-clusters -m",
-    "out": "--out -o",
-    "overwrite": "--overwrite",
-    "policies": "--policies -p",
-    "policy": "--policy -p",
-    "quick": "--quick",
-    "quiet": "--quiet -q",
-    "secret_seed": "--secret-seed",
-    "seed": "--seed -s",
-    "set_": "--set",
-    "traceback": "--traceback",
-    "trials": "--trials -t",
-    "yes": "--yes",
+#: Letters of options.
+LETTERS = {
+    "delta": "-d",
+    "format_": "-f",
+    "jobs": "-j",
+    "n_agents": "-n",
+    "n_arms": "-k",
+    "n_clusters": "-m",
+    "out": "-o",
+    "policies": "-p",
+    "policy": "-p",
+    "quiet": "-q",
+    "seed": "-s",
+    "trials": "-t",
 }
 
 
@@ -293,7 +284,10 @@ def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             text = HELP.get(f"{verb} {name}") or HELP[name]
             kind = typer.Argument(help=text)
             if one.kind is one.KEYWORD_ONLY:
-                kind = typer.Option(*NAMES.get(name, "").split(), help=text)
+                flag = "--" + name.strip("_").replace("_", "-")
+                if one.default is True:
+                    flag += "/--no" + flag[1:]
+                kind = typer.Option(flag, *LETTERS.get(name, "").split(), help=text)
             parameters.append(one.replace(annotation=Annotated[one.annotation, kind]))
         vars(function)["__signature__"] = inspect.Signature(parameters)
         group, _, name = verb.rpartition(" ")

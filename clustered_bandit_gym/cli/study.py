@@ -6,6 +6,7 @@ import codecs
 import io
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -82,7 +83,7 @@ def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
 
 
 @command("study tell")
-def tell(study: Path, rewards_file: typer.FileBinaryRead, *, key: str | None = None) -> None:
+def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
     """Record rewards of an order.
 
     CSV: columns order, row, and reward (one line per pull) or sum (one line per row, of as many as
@@ -90,7 +91,9 @@ def tell(study: Path, rewards_file: typer.FileBinaryRead, *, key: str | None = N
     or counts.
     """
     opened = _open(study)
-    text = rewards_file.read().removeprefix(codecs.BOM_UTF8)
+    standard = str(rewards_file) == "-"
+    content = sys.stdin.buffer.read() if standard else rewards_file.read_bytes()
+    text = content.removeprefix(codecs.BOM_UTF8)
     told = _from_json(text) if text.lstrip().startswith(b"{") else _from_csv(text)
     taken = opened.tell(told.pop("order"), **{"key": key, **told})
     say(f"{'' if taken else 'this tell was taken before; '}{opened.status}")

@@ -33,6 +33,7 @@ def test_bounds() -> None:
     text = call("bounds", "ClusteredBAI-PaperSmall-v0", "--n-agents", 300, "--delta", "1e-10")
     assert "expected pulls of any δ-PC policy, at least" in text
     assert "n_arms = 10, n_clusters = 3" in text
+    assert "no bound is known" in call("bounds", "--set", "epsilon=0.1")
 
 
 def test_audit_fails_with_exit_code_1() -> None:
