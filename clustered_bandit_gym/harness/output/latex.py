@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import zlib
 from typing import Any
 
 import pandas as pd
@@ -17,7 +18,7 @@ from clustered_bandit_gym.harness.output.tables import setting
 _TABLE = r"""\begin{{{float}}}
   \centering
   \caption{{{kind} pulls{intervals}. {caption}.}}
-  \label{{tab:pulls}}
+  \label{{tab:pulls-{label}}}
   \small
   \setlength{{\tabcolsep}}{{3pt}}
   \resizebox{{\ifdim\width>\linewidth\linewidth\else\width\fi}}{{!}}{{%
@@ -32,13 +33,22 @@ _TABLE = r"""\begin{{{float}}}
 
 
 def pulls_table(
-    summary: pd.DataFrame, varied: list[str], caption: str, *, ci: bool, bold_best: bool
+    summary: pd.DataFrame,
+    varied: list[str],
+    facts: list[str],
+    trials: str,
+    *,
+    ci: bool,
+    bold_best: bool,
 ) -> str:
     """One row per policy, by its display name, and one column per combination of the varied
     settings.
 
     Medians where a tail is heavy; `ci` adds intervals, `bold_best` prints the fewest pulls of a
     column in bold. A mean with unfinished trials is a lower bound, and never the best.
+
+    The caption has the `facts` and `trials`. Tables that differ in anything but their numbers have
+    different labels; more trials keep the label.
     """
     measure = measure_of(summary)
     heads = places(summary, varied, equation).replace("", "pulls")
@@ -54,7 +64,8 @@ def pulls_table(
         float="table*" if ci and table.shape[1] > 2 else "table",
         kind=measure.short.capitalize(),
         intervals=r", 95\% intervals" if ci else "",
-        caption=caption,
+        caption=", ".join([*facts, trials]),
+        label=f"{zlib.crc32(repr([facts, varied, list(table.index), ci, bold_best]).encode()):08x}",
         columns="r" * table.shape[1],
         heads=" & ".join(table.columns),
         rows=" \\\\\n    ".join(rows),

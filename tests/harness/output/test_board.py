@@ -251,7 +251,18 @@ def test_latex_of_several_varied_settings(swept: cbg.Board) -> None:
     assert r"policy & $\delta=1\times10^{-10}$ & $\delta=0.1$ \\" in cbg.Board(found).to_latex()
     single = cbg.Board(rows("naive", [5.0], env_kwargs={"delta": 0.1, "max_pulls": 9}))
     assert r"E, $\delta=0.1$, max\_pulls=9, $N=4$, seed 0" in single.to_latex()
-    assert r"\label{tab:pulls}" in single.to_latex()
+
+
+def test_latex_labels_differ_where_tables_do_and_outlast_more_trials() -> None:
+    def label(names: str = "naive bai-cl", pulls: int = 3, env: str = "E", **how: Any) -> str:
+        found = [row for name in names.split() for row in rows(name, [5.0] * pulls, env=env)]
+        text = cbg.Board(found).to_latex(**how)
+        (label,) = re.findall(r"\\label\{tab:pulls-([0-9a-f]{8})\}", text)
+        return str(label)
+
+    others = [label("naive"), label(env="F"), label(ci=True), label(bold_best=True)]
+    assert len({label(), *others}) == 5
+    assert label(pulls=4) == label()
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
