@@ -135,17 +135,11 @@ def home(thing: Any) -> ModuleType | None:
     return found[0] if found else None
 
 
-def _file(module: ModuleType | None) -> str:
-    """The file of a module, or the first folder of a package without one; "" for built-in ones."""
-    names = {} if module is None else vars(module)
-    return names.get("__file__") or next(iter(names.get("__path__", ())), "")
-
-
 def is_foreign(module: ModuleType | None) -> bool:
     """Whether the module is the user's: its functions, classes and variables are copied."""
     if module is None or module.__name__ == "__main__":
         return True
-    file = _file(module)
+    file = vars(module).get("__file__")
     return not is_installed(file) if file else module.__spec__ is None
 
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Array, Ints
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.checks import increasing, read_only, whole
+from clustered_bandit_gym.game.checks import increasing, indices, read_only, whole
 
 
 def bits_for(size: int) -> int:
@@ -88,15 +88,14 @@ class ArmIndex(Payload):
         if isinstance(among, int | np.integer):
             self.among: int | Ints = whole(among, "among, the number of arms,")
             self.bits = bits_for(self.among)
-            known = (self.values >= 0) & (self.values < self.among)
+            indices(self.values, self.among, "arm")
         else:
             self.among = read_only(
                 np.unique(_array(among, int, (1,), "the set of arms holds integers"))
             )
             self.bits = bits_for(self.among.size)
-            known = np.isin(self.values, self.among)
-        if not known.all():
-            raise UserError("an arm index lies outside the set given by `among`")
+            if not np.isin(self.values, self.among).all():
+                raise UserError("an arm index lies outside the set given by `among`")
 
 
 class ArmSet(Payload):
@@ -191,8 +190,7 @@ class Symbol(Payload):
     def __init__(self, values: ArrayLike, among: int) -> None:
         self.values = _array(values, int, (1, 2), "symbols are integers (agents,) or (agents, d)")
         self.among = whole(among, "among, the size of the alphabet,")
-        if np.any((self.values < 0) | (self.values >= self.among)):
-            raise UserError(f"a symbol lies outside its alphabet 0..{self.among - 1}")
+        indices(self.values, self.among, "symbol")
         self.bits = bits_for(self.among ** math.prod(self.values.shape[1:]))
 
 

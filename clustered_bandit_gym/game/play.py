@@ -27,7 +27,6 @@ from clustered_bandit_gym.game.payloads import Payload, Reals, bits_for, count_b
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import (
     MAX_PULLS,
-    MAX_TIMES,
     Kind,
     Simulator,
     Source,
@@ -190,9 +189,7 @@ class Play:
     def _admit(self, agents: Ints, arms: Ints, times: Times) -> tuple[tuple[int, ...], int]:
         """Shape and number of the pulls asked for; raises where they would exceed a limit."""
         shape = np.broadcast(agents, arms, times).shape
-        total = int(np.sum(times, dtype=np.float64))  # exact up to 2**53, and cannot overflow
-        if total >= MAX_TIMES:
-            total = int(np.sum(times, dtype=object))
+        total = int(np.sum(times, dtype=np.float64))  # exact up to 2**53, never overflows
         total *= math.prod(shape) // max(np.size(times), 1)
         if self.pulls + total > self.max_pulls:
             raise BudgetExceeded(

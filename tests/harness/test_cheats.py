@@ -120,7 +120,7 @@ def test_the_price_of_a_message_is_the_ledger_s() -> None:
 
     row = row_of(too_small_a_set)
     assert row["outcome"] == "error"
-    assert "outside the set" in row["message"]
+    assert "out of range" in row["message"]
 
 
 def test_payloads_of_one_s_own_are_refused() -> None:
