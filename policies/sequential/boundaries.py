@@ -81,12 +81,11 @@ def half_normal_pair(difference: Any, n_a: Any, n_b: Any, rho: Any) -> Floats:
         done = np.abs(step) * (root_a + root_b) <= 1e-5
         if done.all():
             break
-    z_a, z_b = root_a * x, root_b * (d - x)
-    mixing = 2 * np.log(2) + 0.5 * (np.log(rho / (n_a + rho)) + np.log(rho / (n_b + rho)))
-    least = 0.5 * (z_a * z_a + z_b * z_b) + log_ndtr(z_a) + log_ndtr(z_b) + mixing - SAFETY
+    least = half_normal(n_a * x, n_a, rho) + half_normal(n_b * (d - x), n_b, rho) - SAFETY
     # Nothing is claimed where Newton's method has not converged: far on the wrong side, or with very
     # unequal pulls.
-    return np.where(_alike(n_a, n_b) & done & ~np.isnan(least), least, -np.inf)
+    alike = np.maximum(n_a, n_b) <= MOST_RATIO * np.minimum(n_a, n_b)
+    return np.where(alike & done & ~np.isnan(least), least, -np.inf)
 
 
 def half_normal_pair_reaches(
@@ -100,22 +99,18 @@ def half_normal_pair_reaches(
     method is left for what is between, and for very unequal pulls.
     """
     evidence = pair_evidence(difference, n_a, n_b, rho)
-    worth_a, worth_b = n_a**2 / (n_a + rho), n_b**2 / (n_b + rho)
-    # The slope of z²/2 + ln Φ(z) is √(2/π) at z = 0, and more than z everywhere.
-    inside = worth_a * (2 / np.pi) <= (worth_b * difference) ** 2
-    inside &= worth_b * (2 / np.pi) <= (worth_a * difference) ** 2
-    inside &= (difference > 0) & _alike(n_a, n_b)
+    fewer, more = np.minimum(n_a, n_b), np.maximum(n_a, n_b)
+    # The slope of z²/2 + ln Φ(z) is √(2/π) at z = 0, and more than z everywhere. If the minimum is
+    # inside on the side of the arm with more pulls, it is on the other side, too.
+    slope = difference * fewer**2 / (fewer + rho)
+    inside = (slope**2 >= 2 / np.pi * (more**2 / (more + rho))) & (difference > 0)
+    inside &= more <= MOST_RATIO * fewer
     reached = (evidence >= level) & inside
     unclear = ~reached & (evidence + 2 * np.log(2) >= level)
     if unclear.any():
         pairs = (each[unclear] for each in (difference, n_a, n_b, rho))
         reached[unclear] = half_normal_pair(*pairs) >= level[unclear]
     return reached
-
-
-def _alike(n_a: Any, n_b: Any) -> Any:
-    """Pairs whose pulls are not too unequal for a claim."""
-    return np.maximum(n_a, n_b) <= MOST_RATIO * np.minimum(n_a, n_b)
 
 
 def _derivatives(z: Floats) -> tuple[Floats, Floats]:

@@ -92,8 +92,6 @@ class _Plan:
         total, everywhere: (R, K) the cost of settling arm k by closeness at y first, (K,) of beating
             it wherever it is live.
         waits: (R,) rows whose leader is close once all other live arms have left.
-        via: (R, K) the y at which arm k of x is to be shown close.
-        elsewhere: (R, K) tasks that are to be settled by closeness at `via`.
     """
 
     def __init__(self, reps: Representatives, needed: Bools) -> None:
@@ -145,7 +143,6 @@ class _Plan:
         # chance of such deviations exceeds the pulls made over the pulls that they could save.
         doubt = np.sqrt(2 * np.log1p(price / n) * (1 / n + 1 / self.n_leader))
         self._cover(doubt)
-        self._choose()
 
     def _cover(self, doubt: Any) -> Floats:
         """Work out what each way costs in which an arm can leave the live sets.
@@ -174,19 +171,6 @@ class _Plan:
         self.everywhere = cost.sum(axis=0)
         return np.minimum(self.total.min(axis=0), self.everywhere)
 
-    def _choose(self) -> None:
-        """Choose how every arm leaves the live sets: `beaten`, `close`, `via` and `elsewhere`."""
-        rival, top, cost, n = self.rival, self.top, self.cost, self.n
-        first, least = self.total.argmin(axis=0), self.total.min(axis=0)
-        covered = self.distinct[:, first] & (least < self.everywhere) & rival
-        self.via = np.where(covered, first, self._at_other(self.cost_close, np.argmin))
-        self.elsewhere = covered | (self.second < cost)
-        # The leader may be wrong, too, which a comparison with the runner-up would show.
-        runner_up = np.where(rival, cost, np.inf).min(axis=1)
-        self.elsewhere[top] = self.task[top] & (self.second[top] < runner_up)
-        self.beaten, self.close = np.maximum(self.beaten, n), np.maximum(self.close, n)
-        self.close[top] = np.where(self.waits, np.inf, self.close[top])
-
     def _at_other(self, cost: Floats, best: Callable[..., Any] = np.min) -> Any:
         """For every (x, k) the least `cost` (R, K) of closeness at another y, or that y (np.argmin).
 
@@ -199,21 +183,39 @@ class _Plan:
             found[self.together] = best(cost + to_distinct, axis=1)
         return found
 
+    def _choose(self) -> tuple[Ints, Bools]:
+        """Choose how every arm leaves the live sets.
+
+        Returns (R, K) tasks that are to be settled by closeness elsewhere, and the y where arm k of x
+        is then to be shown close.
+        """
+        rival, top, cost = self.rival, self.top, self.cost
+        first, least = self.total.argmin(axis=0), self.total.min(axis=0)
+        covered = self.distinct[:, first] & (least < self.everywhere) & rival
+        via = np.where(covered, first, self._at_other(self.cost_close, np.argmin))
+        elsewhere = covered | (self.second < cost)
+        # The leader may be wrong, too, which a comparison with the runner-up would show.
+        runner_up = np.where(rival, cost, np.inf).min(axis=1)
+        elsewhere[top] = self.task[top] & (self.second[top] < runner_up)
+        return elsewhere, via
+
     def times(self) -> Floats:
         """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
-        need = np.where(self.rival, self.beaten, np.inf)
-        x, k = np.nonzero(self.elsewhere)
-        y = self.via[x, k]
-        first = self.to_distinct[x, y]
-        need[x, k] = np.where(first > 0, first, self.close[y, k])
+        elsewhere, via = self._choose()
+        beaten, self.close = np.maximum(self.beaten, self.n), np.maximum(self.close, self.n)
+        self.close[self.top] = np.where(self.waits, np.inf, self.close[self.top])
+        first = np.take_along_axis(self.to_distinct, via, axis=1)
+        close = np.take_along_axis(self.close, via, axis=0)
+        need = np.where(self.rival, beaten, np.inf)
+        need = np.where(elsewhere, np.where(first > 0, first, close), need)
         now = (need <= TUNING.urgent * need.min()) & np.isfinite(need)
-        goal = np.where(now & ~self.elsewhere, self._next(self.beaten, self.n), 0.0)
-        x, k = np.nonzero(now & self.elsewhere)
-        y = self.via[x, k]
+        goal = np.where(now & ~elsewhere, self._next(beaten, self.n), 0.0)
+        x, k = np.nonzero(now & elsewhere)
+        y = via[x, k]
         apart = self.distinct[x, y]
-        close = np.zeros_like(now)
-        close[y[apart], k[apart]] = True  # one y may serve many x
-        self._aim_at_closeness(close, goal)
+        at = np.zeros_like(now)
+        at[y[apart], k[apart]] = True  # one y may serve many x
+        self._aim_at_closeness(at, goal)
         self._aim_at_distinct(x[~apart], y[~apart], goal)
         if self.only_distinct:
             x, y = np.nonzero(np.triu(~self.distinct, 1))

@@ -79,12 +79,12 @@ class Plan:
 
     def choose_kind(self) -> None:
         """Take the kind of test with which agents are expected to make fewer pulls."""
-        pulls = []
-        for bets in (False, True):
-            self.set_kind(bets)
-            self._choose()
-            pulls.append((self.each @ self.noise).sum())
-        self.set_kind(bool(pulls[1] < pulls[0]))
+        self.set_kind(min((False, True), key=self._expected_pulls))
+
+    def _expected_pulls(self, bets: bool) -> float:
+        self.set_kind(bets)
+        self._choose()
+        return float((self.each @ self.noise).sum())
 
     def set_kind(self, bets: bool) -> None:
         """Plan bets or tests by the sub-Gaussian property."""
