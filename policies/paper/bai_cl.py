@@ -13,6 +13,7 @@ from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.engines.registry import get_engine
+from clustered_bandit_gym.policies.sequential.cells import leaders
 from clustered_bandit_gym.policy import Policy, check_choice, require
 
 
@@ -98,7 +99,7 @@ class BAICl(Policy):
         Returns:
             best: (N,) the arms of the agents drawn, −1 elsewhere.
             known: (K,) the set S.
-            means: (K,) what the first agent with an arm of S reported of it (`_describe`).
+            means: (K,) what the agent that added an arm to S reported of it (`_describe`).
         """
         p = federation.problem
         n_clusters, eta = require(self.name, p, "n_clusters", "eta")
@@ -106,37 +107,36 @@ class BAICl(Policy):
         best = np.full(p.n_agents, -1)
         means = np.zeros(p.n_arms)
         known = np.zeros(p.n_arms, dtype=np.bool_)
-        order = federation.rng.permutation(p.n_agents)
-        drawn, gamma = 0, 0.0
+        gamma = 0.0
 
         def find(block: Block, known_there: np.ndarray) -> Sequence[Payload]:
             n_arms = block.problem.n_arms
             active, estimates = engine(block, np.arange(n_arms), gamma, precision=eta)  # line 7
-            shared = np.flatnonzero(active[0] & known_there[0])
-            if shared.size:  # lines 8 and 9
-                return (ArmIndex([shared[estimates[0, shared].argmax()]], among=n_arms),)
-            own = np.flatnonzero(active[0])
+            shared = active & known_there
+            if shared.any():  # lines 8 and 9
+                return (ArmIndex(leaders(estimates, shared), among=n_arms),)
+            own = np.flatnonzero(active)
             last, _ = engine(block, own, gamma)  # line 12
-            arm = own[last[0].argmax()]
-            return (ArmIndex([arm], among=n_arms), *describe(block, arm))  # line 13
+            arm = own[last.argmax(axis=1)]
+            return (ArmIndex(arm, among=n_arms), *describe(block, arm))  # line 13
 
-        while known.sum() < n_clusters and drawn < p.n_agents:  # line 4
-            agent = order[drawn]  # line 5
-            drawn += 1
+        for drawn, agent in enumerate(federation.rng.permutation(p.n_agents), start=1):  # line 5
+            if known.sum() == n_clusters:  # line 4
+                break
             gamma = self._draw_budget(p, drawn)
             # The set is copied: what has been sent must not change afterwards.
             arm, *report = federation.local(
                 [agent], find, down=ArmSet(known.copy(), at_most=n_clusters)
             )
-            best[agent] = arm[0]  # line 16
-            if report and not known[arm[0]]:
-                means[arm[0]] = report[0][0]
-            known[arm[0]] = True
+            best[agent] = arm.item()  # line 16
+            if report:
+                means[arm] = report[0]
+            known[arm] = True
         return best, known, means
 
     @staticmethod
-    def _describe(block: Block, arm: int) -> tuple[Payload, ...]:
-        """What an agent adds to the report of a new best arm; nothing here."""
+    def _describe(block: Block, arm: Ints) -> tuple[Payload, ...]:
+        """What an agent adds to the report of a new best arm (1,); nothing here."""
         return ()
 
     def _draw_budget(self, p: Problem, t: int) -> float:

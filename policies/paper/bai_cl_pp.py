@@ -74,11 +74,11 @@ class BAIClPlusPlus(BAICl):
         self.verify = check_choice("verify", verify, ("centre", "agent"))
 
     @staticmethod
-    def _describe(block: Block, arm: int) -> tuple[Payload, ...]:
+    def _describe(block: Block, arm: Ints) -> tuple[Payload, ...]:
         """After Algorithm 3, line 12: fresh pulls of the new best arm."""
         (n_clusters,) = require(BAIClPlusPlus.name, block.problem, "n_clusters")
         times = check_size(math.log(12 * n_clusters / block.problem.delta), block.problem)
-        return (Reals(block.pull([0], [arm], times)),)
+        return (Reals(block.pull([0], arm, times)),)
 
     def _assign(self, federation: FederationView, rest: Ints, known: Bools, means: Floats) -> Ints:
         """Algorithm 3, lines 19 to 24, with SE-hat in line 21."""
