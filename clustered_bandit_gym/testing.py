@@ -85,11 +85,6 @@ def check_clustered_env(env: gym.Env[Any, Any], seed: int = 0) -> None:
         hidden = not info["stopped"] and (info["best_arms"] == -1).all()
         assert hidden or terminated, f"step {number}: info shows the outcome before the end"
     assert terminated, "the episode was truncated within 25 pulls: allow more"
-    wrong = (~info["agent_correct"]).sum()
-    told = (info["wrong_agents"], info["correct"])
-    assert told == (wrong, wrong == 0), "`correct` and `wrong_agents` contradict `agent_correct`"
-    assert info["communication"]["cost"] > 0, "ordered pulls were not billed"
-
     assert same_data(first, scripted_play(env, seed)), "the same seed and actions gave another play"
     assert same_data(first, scripted_play(copy, seed)), "a copy gave another play"
     assert not same_data(first, scripted_play(env, seed + 1)), "another seed gave the same play"

@@ -181,8 +181,6 @@ class Instance:
         text = np.array(json.dumps(self._notes))
         return {"means": self.means, "clusters": self.clusters, "notes": text, **model}
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return (
             f"Instance(n_agents={self.n_agents}, n_clusters={self.n_clusters}, n_arms={self.n_arms}, "

@@ -106,19 +106,22 @@ def read_logs(source: Any, n_clusters: int | None) -> tuple[Bandits, Ints, Fit |
     is_path = isinstance(source, str | os.PathLike)
     frame = _below_header(_cells(source)) if is_path else pd.DataFrame(source)
     rows = _rows(frame, "agent" if "agent" in _lower(frame.columns) else "user")
-    labels = _clusters(rows, n_clusters)
-    return _bandits_of(_pooled(rows, labels, n_clusters)), labels, _fit_of(rows, n_clusters)
+    pooled, labels = _grouped(rows, n_clusters)
+    return _bandits_of(pooled), labels, _fit_of(rows, n_clusters)
 
 
-def _clusters(rows: pd.DataFrame, n_clusters: int | None) -> Ints:
-    """(N,) the group of each agent, by k-means of the averages, the best of 20 starts; see
-    `read_logs`. A missing average counts as that of all agents together.
+def _grouped(rows: pd.DataFrame, n_clusters: int | None) -> tuple[pd.DataFrame, Ints]:
+    """The rows by clusters of agents, and (N,) the cluster of each agent; see `read_logs`.
+
+    Clusters come from k-means of the averages, the best of 20 starts. A missing average counts as
+    that of all agents together.
     """
+    import pandas as pd
     from scipy.cluster.vq import kmeans, vq
 
     means = _means(rows)
     if n_clusters is None:
-        return np.arange(len(means))
+        return rows, np.arange(len(means))
     if not 1 <= n_clusters <= len(means):
         raise UserError(
             f"clusters must be a number from 1 to {len(means)}, the agents; got {n_clusters}"
@@ -127,17 +130,10 @@ def _clusters(rows: pd.DataFrame, n_clusters: int | None) -> Ints:
     centres, _ = kmeans(filled, n_clusters, iter=20, seed=0)
     if len(centres) < n_clusters:
         raise UserError(f"the agents do not fall into {n_clusters} different clusters; take fewer")
-    return vq(filled, centres)[0].astype(np.int64)
-
-
-def _pooled(rows: pd.DataFrame, labels: Ints, n_clusters: int | None) -> pd.DataFrame:
-    """The rows by clusters of agents."""
-    import pandas as pd
-
-    if n_clusters is None:
-        return rows
+    labels = vq(filled, centres)[0].astype(np.int64)
     names = pd.Index([f"cluster {m}" for m in range(n_clusters)])
-    return rows.assign(group=pd.Categorical.from_codes(labels[rows.group.cat.codes], names))
+    groups = pd.Categorical.from_codes(labels[rows.group.cat.codes], names)
+    return rows.assign(group=groups), labels
 
 
 def _fit_of(rows: pd.DataFrame, n_clusters: int | None) -> Fit | None:
@@ -148,10 +144,10 @@ def _fit_of(rows: pd.DataFrame, n_clusters: int | None) -> Fit | None:
     if not whole.any():
         return None
     try:
-        labels = _clusters(mixed[~held], n_clusters)
+        pooled, labels = _grouped(mixed[~held], n_clusters)
     except UserError:
         return None  # half of the rows does not show so many clusters
-    predicted = _means(_pooled(mixed[~held], labels, n_clusters))[labels]
+    predicted = _means(pooled)[labels]
     noise = np.sqrt(np.nanmean(unseen.var(ddof=0) / unseen.size()))
     error = np.sqrt(np.nanmean((predicted - averages) ** 2))
     same = np.nanargmax(predicted[whole], axis=1) == averages[whole].argmax(axis=1)
