@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -94,13 +94,10 @@ class SuiteCell:
             keywords["generator"] = Shipped(self.name)
         return Cell(self.env_id, keywords)
 
-    @cached_property
+    @property
     def instances(self) -> list[Instance]:
-        """The instances that the trials play."""
-        if self.track:
-            return shipped(self.name)
-        env: Any = self.setting().make().unwrapped
-        return [env.draw_instance(self.kwargs["instance_seed"])]
+        """v2: the instances that the trials play."""
+        return shipped(self.name)
 
     def bounds_of(self, trials: Iterable[int]) -> Floats:
         """(n,) lower bound on the expected pulls on the instance of each trial."""

@@ -72,7 +72,7 @@ def _entry(
         policy = SimpleNamespace(guarantee=guarantee)
         reason = implausible(rows.assign(bound=bounds), cell.delta, policy) or quiet
     means = rows[["pulls", "pulls_max_agent", "cost", "rounds"]].astype(float).fillna(0).mean()
-    entry: dict[str, Any] = {
+    entry = {
         "cell": cell.name,
         "track": cell.track,
         "tags": cell.tags,
@@ -92,10 +92,10 @@ def _entry(
         "solved": not reason,
     }
     # Nine digits, so that the checker finds the same numbers on other machines.
-    for key, value in entry.items():
-        if isinstance(value, float):
-            entry[key] = float(f"{value:.9g}")
-    return entry
+    return {
+        name: float(f"{value:.9g}") if isinstance(value, float) else value
+        for name, value in entry.items()
+    }
 
 
 def _unfinished(rows: pd.DataFrame) -> list[str]:
