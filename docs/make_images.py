@@ -1,4 +1,4 @@
-"""Makes the README's pictures: `python docs/make_images.py`. The report's screenshot needs Chromium on the path."""
+"""Makes pictures of the documentation: `python docs/make_images.py`. The report's screenshot needs Chromium on the path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
-from matplotlib.image import imsave
 from PIL import Image, ImageColor
 
 import clustered_bandit_gym as cbg
@@ -26,23 +25,6 @@ FRAMES = 12
 #: Its width and height: as wide as the column of text.
 SIZE = (720, 411)
 FLAGS = "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --hide-scrollbars"
-
-
-def episode() -> None:
-    """Twenty pulls of everything, then eight batches of thirty for each agent's two leaders, then the stop."""
-    env = gym.make("ClusteredBAI-v0", n_agents=9, delta=0.05, render_mode="rgb_array")
-    obs, _ = env.reset(seed=12)
-    for agent in range(9):
-        for arm in range(10):
-            for _ in range(20):
-                obs, *_ = env.step((cbg.PULL, (agent, arm)))
-    for _ in range(8):
-        for agent in range(9):
-            for arm in obs["means"][agent].argsort()[-2:]:
-                for _ in range(30):
-                    obs, *_ = env.step((cbg.PULL, (agent, arm)))
-    env.step((cbg.STOP, obs["means"].argmax(axis=1)))
-    imsave(IMAGES / "episode.png", env.render())
 
 
 def environments() -> None:
@@ -110,17 +92,6 @@ def write_gif(path: Path, frames: list[Image.Image], milliseconds: list[int]) ->
     first.save(path, save_all=True, append_images=rest, duration=milliseconds, loop=0)
 
 
-def board() -> None:
-    """The plot of the README's `compare` command."""
-    cbg.evaluate(
-        ["naive", "cl-bai", "bai-cl", "bai-cl++", "structured-bai"],
-        "ClusteredBAI-PaperSmall-v0",
-        delta=0.05,
-        trials=100,
-        progress=False,
-    ).plot(IMAGES / "board.png")
-
-
 def report() -> None:
     """The report of a small sweep, as Chromium shows it."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -151,8 +122,6 @@ def report() -> None:
 
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
-    episode()
     play()
     environments()
-    board()
     report()
