@@ -12,15 +12,14 @@ from clustered_bandit_gym.harness.output.tables import Document, Table
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
 from clustered_bandit_gym.harness.scoring.verdict import Word
 
-# Sentences about a cell, from its row of the report.
 _UNFINISHED = (
     "Unfinished: {unfinished} of {trials} trials on {cell!r} ended without an answer ({message}). "
     "Such trials count against a PASS."
 )
-_FAILED = (
-    "On {cell!r} ({why}) it stopped with a wrong answer in {errors} of {trials} trials; allowed is "
-    "a rate of {delta:g}, and the true rate is at least {low:.3g}."
-)
+_SAID = {
+    "FAIL": "is not δ-correct: it fails",
+    "INCONCLUSIVE": "fails no game, and neither side is shown on",
+}
 #: Counts that are shown, with their heads.
 _COUNTS = {
     "n_agents": "N",
@@ -101,15 +100,12 @@ class AuditReport(Document):
                 f"most what was asked for ({cells['errors'].sum():,} errors in "
                 f"{cells['trials'].sum():,} trials)."
             )
-        of_word = cells[cells["verdict"] == self.word]
-        names = f"{len(of_word)} of {len(cells)} ({', '.join(of_word['cell'])})"
-        if self.word == "FAIL":
-            worst = of_word.iloc[(of_word["low"] / of_word["delta"]).argmax()]
-            return f"{what} is not δ-correct. {_FAILED.format_map(worst)} Failed cells: {names}."
-        first = of_word.iloc[0]
+        shown = cells[cells["verdict"] == self.word]
+        worst = shown.iloc[(shown["low"] / shown["delta"]).argmax()]
         return (
-            f"{what} at δ = {self.delta:g}: no game fails, and neither side is shown on {names}. "
-            f"On {first['cell']!r}: {first['reason']}."
+            f"{what} {_SAID[self.word]} {len(shown)} of {len(cells)} games "
+            f"({', '.join(shown['cell'])}). On {worst['cell']!r} ({worst['why']}): "
+            f"{worst['reason']}."
         )
 
     def parts(self) -> tuple[str, list[Table], list[str]]:

@@ -69,19 +69,14 @@ class WorstGame:
     search_trials: int
 
     def __str__(self) -> str:
-        game = self.found.cell
         judged = self.found.judge()
-        lines = [
+        text = (
             f"{judged.word}: {self.policy} at δ = {self.found.delta:g}, in fresh trials: "
-            f"{judged.reason}",
-            f"  game      {game.name}: {game.why} in {self.search_trials:,} trials",
-            f"  sizes     {game.sizes}   rewards {game.rewards}   sigma {game.sigma:.4g}",
-            *(f"  means     {' '.join(f'{mean:.5g}' for mean in row)}" for row in game.means),
-            f"  told      {game.told or 'the truth'}",
-        ]
+            f"{judged.reason}\nThe worst game in {self.search_trials:,} trials: {self.found.cell}"
+        )
         if judged.word != "FAIL":
-            lines.append("No game above δ was found. This does not prove that none exists.")
-        return "\n".join(lines)
+            text += "\nNo game above δ was found. This does not prove that none exists."
+        return text
 
 
 def search(policy: Any, budget: float = 600.0, seed: int = 0) -> WorstGame:
@@ -114,14 +109,13 @@ def search(policy: Any, budget: float = 600.0, seed: int = 0) -> WorstGame:
         else:
             parent = pool[int(rng.integers(min(12, len(pool))))]
             new = Tally(vary(parent.cell, rng), float(rng.choice([0.3, 0.2, 0.1, 0.05])), 1e-6)
-        pool.append(new)
         # The worst ones get more trials until they are known well: luck fades, errors stay.
-        for one in [new, *sorted(pool, key=_badness)[-3:]]:
+        for one in [new, *pool[:3]]:
             if one.trials < 96:
                 count = one.trials or FIRST_TRIALS
                 play_more(one, count, 2 * seed, played)
                 played += count
-        pool = sorted(pool, key=_badness, reverse=True)[:60]
+        pool = sorted([new, *pool], key=_badness, reverse=True)[:60]
         if pool[0].trials >= 32 and pool[0].judge().word == "FAIL":
             break  # significant even after a search
     # 200/δ trials pass or fail all but borderline error rates.
