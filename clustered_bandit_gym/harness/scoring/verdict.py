@@ -38,7 +38,6 @@ from numpy.typing import ArrayLike
 from scipy.special import betaln, expit
 
 from clustered_bandit_gym._types import Floats
-from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.scoring.numbers import counted, number
 
 Word = Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -89,10 +88,6 @@ def confidence_sequence(
         there are no trials.
     """
     s, n = np.broadcast_arrays(errors, trials)
-    if not np.all((s % 1 == 0) & (n % 1 == 0) & (s >= 0) & (s <= n)):
-        raise UserError("errors must be whole numbers between 0 and the number of trials")
-    if not (0 < alpha < 1 and 0 < delta < 1):
-        raise UserError(f"alpha and delta must lie between 0 and 1, got {alpha} and {delta}")
     # W(p) < 1/alpha  <=>  log-likelihood of p > floor.
     floor = _log_mixture(s, n, delta) + np.log(alpha)
     low = np.where(s > 0, expit(_lower_log_odds(s, n, floor)), 0.0)

@@ -177,19 +177,3 @@ def test_arrays_agree_with_numbers_and_broadcast() -> None:
     for index in np.ndindex(4, 4):
         one = confidence_sequence(int(errors[index]), int(trials[index[0], 0]), 0.01, 0.1)
         assert one == pytest.approx((low[index], high[index]), rel=1e-11)
-
-
-@pytest.mark.parametrize(
-    ("errors", "trials", "alpha", "delta"),
-    [
-        (-1, 3, 0.05, 0.1),
-        (4, 3, 0.05, 0.1),
-        (0.5, 3, 0.05, 0.1),
-        (0, 3, 0.0, 0.1),
-        (0, 3, 0.05, 1.0),
-        (0, 3, 0.05, 0.0),
-    ],
-)
-def test_bad_input(errors: int, trials: int, alpha: float, delta: float) -> None:
-    with pytest.raises(ValueError, match=r"errors|alpha|delta"):
-        verdict(errors, trials, delta, alpha)
