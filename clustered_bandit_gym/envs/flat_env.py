@@ -193,43 +193,42 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     def _observe(self) -> Any:
         if self.observation == "dict":
             return super()._observe()
-        time = np.array([self._count / self.limit])
-        return box_features(self._pulls[None], self._means[None], self._scale, time)[0]
+        return box_features(self._pulls, self._means, self._scale, self._count / self.limit)
 
 
 def box_features(
-    pulls: Ints, means: Floats, sigma: Floats | float, time: Floats
+    pulls: Ints, means: Floats, sigma: Floats | float, time: Floats | float
 ) -> NDArray[np.float32]:
-    """(E, N·K·4 + 1) float32 in [−1, 1] of E plays, from `pulls` and `means` (E, N, K).
+    """(..., N·K·4 + 1) float32 in [−1, 1] of plays (...), from `pulls` and `means` (..., N, K).
 
     Four features of each arm of each agent: the logarithm of its pulls; its mean relative to the
     average of all pulls, in σ; its standard error in σ; its lead over the agent's best other arm,
-    in standard errors. At last `time` (E,), the used share of `max_pulls`. They do not change when
+    in standard errors. At last `time` (...), the used share of `max_pulls`. They do not change when
     all means shift, or when means and `sigma` are scaled together. Arms without pulls have mean and
     lead 0.
     """
     pulled = pulls > 0
-    n_arms = pulls.shape[2]
-    total = np.maximum(pulls.sum(axis=(1, 2)), 1)
-    average = (pulls * means).sum(axis=(1, 2)) / total
+    *plays, _, n_arms = pulls.shape
+    total = np.maximum(pulls.sum(axis=(-2, -1)), 1)
+    average = (pulls * means).sum(axis=(-2, -1)) / total
     # The best other arm; of a single arm itself, whose lead is 0.
-    rank = np.argsort(np.where(pulled, means, -np.inf), axis=2)
+    rank = np.argsort(np.where(pulled, means, -np.inf))
     best, second = rank[..., [-1]], rank[..., [-2 % n_arms]]
     rival = np.where(np.arange(n_arms) == best, second, best)
 
     def of_rival(values: np.ndarray) -> np.ndarray:
-        return np.take_along_axis(values, rival, axis=2)
+        return np.take_along_axis(values, rival, axis=-1)
 
     variance = 1 / np.maximum(pulls, 1)
     spread = sigma * np.sqrt(variance + of_rival(variance))
     lead = (means - of_rival(means)) / (4 * spread)
     cells = np.zeros((*pulls.shape, 4), dtype=np.float32)
     cells[..., 0] = np.minimum(np.log1p(pulls) / 6, 1)
-    cells[..., 1] = np.where(pulled, (means - average[:, None, None]) / (4 * sigma), 0)
+    cells[..., 1] = np.where(pulled, (means - average[..., None, None]) / (4 * sigma), 0)
     cells[..., 2] = 1 / np.sqrt(1 + pulls)
     cells[..., 3] = np.where(pulled & of_rival(pulled), lead, 0)
-    flat = cells.clip(-1, 1).reshape(len(pulls), -1)
-    return np.concatenate([flat, time[:, None].astype(np.float32)], axis=1)
+    flat = cells.clip(-1, 1).reshape(*plays, -1)
+    return np.concatenate([flat, np.asarray(time, dtype=np.float32)[..., None]], axis=-1)
 
 
 class DiscreteActions(gym.ActionWrapper[Obs, Any, Any], gym.utils.RecordConstructorArgs):

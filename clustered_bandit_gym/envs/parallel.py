@@ -200,9 +200,8 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
             rows = np.arange(n if self._broadcasts else 1) + self.possible_agents.index(agent)
             pulls, means = all_pulls[rows % n], all_means[rows % n]
             if self.observation == "box":
-                time = np.array([self._cycles / (self.max_cycles or np.inf)])
-                sigma = self.federation.problem.sigma
-                seen[agent] = box_features(pulls[None], means[None], sigma, time)[0]
+                time = self._cycles / (self.max_cycles or np.inf)
+                seen[agent] = box_features(pulls, means, self.federation.problem.sigma, time)
                 continue
             seen[agent] = {"pulls": pulls[0], "means": means[0]}
             if self._broadcasts:

@@ -74,8 +74,7 @@ class SB3Policy(StepPolicy):
                 return STOP, seen.arms[0]
             action = int(seen.cells[0, rank])
         else:
-            time = np.minimum([used], 1.0)
-            box = box_features(pulls[None], means[None], self._sigma, time)[0]
+            box = box_features(pulls, means, self._sigma, min(used, 1.0))
             action = self._choose(box, pulls.size + 1, pulls)
             if action == pulls.size:
                 return STOP, empirical_best(pulls, means, self._rng)
