@@ -30,7 +30,6 @@ COMMON = {
     "sigma": "standard deviation of Gaussian rewards",
     "data": "path of your copy of the data",
     "min_ratings": "ratings that a movie needs in each of the six age groups; 31 gives the 316 movies of the paper",
-    "states": "states whose businesses are read; each is a cluster",
 }
 #: A table with this many columns is wide. Letters of a cell that is not wrapped there, of a name or setting that is
 #: wrapped nowhere, of a text, and of one that would be a column of single words in a narrow cell.

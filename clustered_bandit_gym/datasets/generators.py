@@ -36,12 +36,11 @@ class Yelp(FixedBandits):
     """The Yelp Open Dataset, from the user's copy: see `datasets.yelp`."""
 
     n_agents: int = 100
-    states: tuple[str, ...] = yelp_open.STATES
     data: FilePath | None = None
 
     @property
     def bandits(self) -> Instance:
-        return yelp_open.load(self.data, self.states)
+        return yelp_open.load(self.data)
 
 
 @cache
@@ -153,24 +152,22 @@ def movielens(
 def yelp(
     path: FilePath | None = None,
     n_agents: int = 100,
-    states: tuple[str, ...] = yelp_open.STATES,
     *,
     seed: int | Rng | None = 0,
     **spread: Any,
 ) -> Instance:
     """The Yelp instance of the paper, from your own copy of the data.
 
-    An arm is a business name present in all `states`; its mean in a state is the average of the
-    stars of the branches of that name there; rewards are unit Gaussian. Several names may share the
-    best mean of a state. Then one stays, the first in alphabetical order among those that are best
-    in no other state, and the others are no arms at all.
+    An arm is a business name present in LA, TN, MO and IN, the clusters; its mean in a state is the
+    average of the stars of the branches of that name there; rewards are unit Gaussian. Several
+    names may share the best mean of a state. Then one stays, the first in alphabetical order among
+    those that are best in no other state, and the others are no arms at all.
 
     Args:
         path: yelp_academic_dataset_business.json, or a folder or zip that holds it; None:
             environment variable CLUSTERED_BANDIT_DATA.
         n_agents: N simulated agents.
-        states: the clusters.
         seed: of the agents' spread over the states.
         spread: `sizes` and `alpha`, as for the generators.
     """
-    return Yelp(n_agents, states, path, **spread)(np.random.default_rng(seed))
+    return Yelp(n_agents, path, **spread)(np.random.default_rng(seed))

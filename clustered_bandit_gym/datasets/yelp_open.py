@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -24,45 +23,42 @@ ORIGIN = Origin(
     (FILE, "yelp_dataset", "yelp_dataset.zip"),
     "ClusteredBAI-YelpLike-v0",
 )
+#: The clusters of the paper.
 STATES = ("LA", "TN", "MO", "IN")
 
 
-def load(path: FilePath | None, states: Sequence[str] = STATES) -> Instance:
+def load(path: FilePath | None) -> Instance:
     """One bandit per state, one agent in each; read once per process and file."""
-    if isinstance(states, str) or len(states) < 1 or len(set(states)) < len(states):
-        raise UserError(
-            f"states must be different state codes such as ('LA', 'TN'), got {states!r}"
-        )
-    return _select(find(path, FILE, ORIGIN), tuple(states))
+    return _select(find(path, FILE, ORIGIN))
 
 
 @lru_cache(maxsize=8)
-def _select(source: Source, states: tuple[str, ...]) -> Instance:
+def _select(source: Source) -> Instance:
     import pandas as pd
 
     expected = 'one JSON object with "name", "state" and "stars" (1 to 5)'
     businesses = source.parsed(_business, expected)
     frame = pd.DataFrame(businesses, columns=["name", "state", "stars"])
     sizes = frame["state"].value_counts()
-    for state in states:
+    for state in STATES:
         if state not in sizes:
             common = ", ".join(sizes.index[:12])
             raise UserError(
                 f"{source.path} has no business in state {state!r}; most are in {common}"
             )
     # A blank name would make one arm of unrelated businesses.
-    kept = frame[frame["state"].isin(states) & (frame["name"] != "")]
+    kept = frame[frame["state"].isin(STATES) & (frame["name"] != "")]
     # A sum of half stars over a whole number is rounded once: equal averages are equal floats.
     averages = kept.groupby(["state", "name"])["stars"].mean().unstack()
-    averages = averages.reindex(states).dropna(axis=1)
+    averages = averages.reindex(STATES).dropna(axis=1)
     if averages.empty:
-        raise UserError(f"no business name is present in all of {', '.join(states)}: no arm left")
+        raise UserError(f"no business name is present in all of {', '.join(STATES)}: no arm left")
     arms = averages.loc[:, _arms(averages)]
     return Instance(
         arms.to_numpy(),
-        np.arange(len(states)),
+        np.arange(len(STATES)),
         arm_names=[str(name) for name in arms],
-        cluster_names=states,
+        cluster_names=STATES,
     )
 
 
@@ -85,6 +81,6 @@ def _arms(averages: pd.DataFrame) -> pd.Series[bool]:
         tied = ", ".join(best.columns[row][:5])
         raise UserError(
             f"no unique best arm: every best business of {state} ({tied}) is also best in "
-            "another state. Choose other states"
+            "another state"
         )
     return ~best.any() | best.columns.isin(only_here.idxmax(axis=1))

@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from importlib import import_module
 from inspect import signature
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -278,5 +278,4 @@ def generator_class(name: str) -> type[InstanceGenerator]:
     if name not in GENERATORS:
         known = ", ".join(GENERATORS)
         raise UserError(f"unknown generator {name!r}; known: {known}, or module:callable")
-    module, _, kind = GENERATORS[name].partition(":")
-    return getattr(import_module(f"clustered_bandit_gym.{module}"), kind)
+    return resolve_name(f"clustered_bandit_gym.{GENERATORS[name]}")

@@ -69,4 +69,4 @@ def test_damaged_archives_give_one_kind_of_error(tmp_path: Path) -> None:
 def test_lines_that_break_parsers_are_named(bad: bytes, tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(LINE + bad + b"\n")
     with pytest.raises(UserError, match="line 2: expected one JSON object"):
-        load(tmp_path / FILE, ("LA",))
+        load(tmp_path / FILE)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from clustered_bandit_gym import datasets
+from clustered_bandit_gym.datasets import yelp_open
 from clustered_bandit_gym.generators import make_generator
 
 NAME = "yelp_academic_dataset_business.json"
@@ -51,6 +52,12 @@ SMALL = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def two_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two clusters are enough for small files."""
+    monkeypatch.setattr(yelp_open, "STATES", ("LA", "TN"))
+
+
 @pytest.fixture
 def business(tmp_path: Path) -> Path:
     path = tmp_path / NAME
@@ -59,7 +66,7 @@ def business(tmp_path: Path) -> Path:
 
 
 def test_every_number_of_the_small_file(business: Path) -> None:
-    instance = datasets.yelp(business, n_agents=5, states=("LA", "TN"), seed=2)
+    instance = datasets.yelp(business, n_agents=5, seed=2)
     assert instance.arm_names == ("Baker's Own", "Chain", "Zeta Café")
     assert instance.cluster_names == ("LA", "TN")
     np.testing.assert_allclose(
@@ -73,7 +80,7 @@ def test_every_number_of_the_small_file(business: Path) -> None:
     assert sorted(np.bincount(instance.clusters).tolist()) == [2, 3]
 
 
-def test_arms_as_good_as_a_best_arm_go(tmp_path: Path) -> None:
+def test_arms_as_good_as_a_best_arm_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stars = {  # name: (LA, TN, MO)
         "a": (5.0, 5.0, 2.0),  # best in two states: cannot stay
         "b": (5.0, 3.0, 3.0),  # first of those that are best in LA alone: stays
@@ -94,7 +101,8 @@ def test_arms_as_good_as_a_best_arm_go(tmp_path: Path) -> None:
             for s, v in zip(("LA", "TN", "MO"), row, strict=True)
         )
     )
-    instance = datasets.yelp(path, states=("LA", "TN", "MO"))
+    monkeypatch.setattr(yelp_open, "STATES", ("LA", "TN", "MO"))
+    instance = datasets.yelp(path)
     assert instance.arm_names == ("b", "d", "e", "f")
     np.testing.assert_array_equal(instance.means, [[5, 1, 2, 4.5], [3, 5, 2, 4.5], [3, 4, 4.5, 4]])
     assert (instance.eta, instance.eta1) == (0.5, 1.0)
@@ -107,23 +115,20 @@ def test_no_unique_best_arm(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"no unique best arm: every best business of LA \(x\) is also best"
     ):
-        datasets.yelp(path, states=("LA", "TN"))
+        datasets.yelp(path)
 
 
 def test_folder_and_zip(business: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = datasets.yelp(business, states=("LA", "TN"))
+    expected = datasets.yelp(business)
     shelf = tmp_path / "shelf"
     shelf.mkdir()
     with zipfile.ZipFile(shelf / "yelp_dataset.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("inside/a_review.json", b'{"review_id": "x"}\n' * 1000)
         archive.write(business, f"inside/{NAME}")
     for path in (tmp_path, "shelf", "shelf/yelp_dataset.zip"):
-        assert datasets.yelp(tmp_path / path, states=("LA", "TN")) == expected, path
+        assert datasets.yelp(tmp_path / path) == expected, path
     monkeypatch.setenv("CLUSTERED_BANDIT_DATA", str(shelf))
-    assert (
-        make_generator("yelp", n_agents=100, states=["LA", "TN"])(np.random.default_rng(0))
-        == expected
-    )
+    assert make_generator("yelp", n_agents=100)(np.random.default_rng(0)) == expected
 
 
 @pytest.mark.parametrize(
@@ -141,7 +146,7 @@ def test_folder_and_zip(business: Path, tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_broken_line_is_named(business: Path, broken: str) -> None:
     business.write_text("\n".join([*SMALL[:6], broken, *SMALL[6:]]), encoding="utf-8")
     with pytest.raises(ValueError, match=r"business\.json, line 7: expected one JSON object"):
-        datasets.yelp(business, states=("LA", "TN"))
+        datasets.yelp(business)
 
 
 def test_errors_say_what_to_do(
@@ -153,14 +158,12 @@ def test_errors_say_what_to_do(
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=f"holds no {NAME}"):
         datasets.yelp(tmp_path / "empty")
-    with pytest.raises(ValueError, match=r"no business in state 'MO'; most are in TN, LA, PA"):
-        datasets.yelp(business, states=("LA", "TN", "MO"))
-    business.write_text("\n".join([*SMALL, line("Lonely", "AB", 3.0)]), encoding="utf-8")
-    with pytest.raises(ValueError, match="no business name is present in all of LA, AB"):
-        datasets.yelp(business, states=("LA", "AB"))
-    for states in ("LA", (), ("LA", "LA")):
-        with pytest.raises(ValueError, match="states must be different state codes"):
-            datasets.yelp(business, states=states)
+    business.write_text("\n".join(SMALL[:2]), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"no business in state 'TN'; most are in LA"):
+        datasets.yelp(business)
+    business.write_text("\n".join([*SMALL[:2], line("Lonely", "TN", 3.0)]), encoding="utf-8")
+    with pytest.raises(ValueError, match="no business name is present in all of LA, TN"):
+        datasets.yelp(business)
     zipfile.ZipFile(tmp_path / "other.zip", "w").close()
     with pytest.raises(FileNotFoundError, match=r"other\.zip holds no"):
         datasets.yelp(tmp_path / "other.zip")
