@@ -183,7 +183,7 @@ class _Plan:
             found[self.together] = best(cost + to_distinct, axis=1)
         return found
 
-    def _choose(self) -> tuple[Ints, Bools]:
+    def _choose(self) -> tuple[Bools, Ints]:
         """Choose how every arm leaves the live sets.
 
         Returns (R, K) tasks that are to be settled by closeness elsewhere, and the y where arm k of x

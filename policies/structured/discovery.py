@@ -62,6 +62,13 @@ class Discovery:
         self.variance: Floats = np.ones(n_arms)
         self.of_cell: Floats = np.ones((0, n_arms))
 
+    def _start(self, order: Ints) -> None:
+        """Nobody of `order` has been drawn yet."""
+        self.order, self.asked = order, 0
+        self.drawn = Record(self.reps.federation, self.reps.budgets, order)
+        self.seen = np.zeros_like(order)
+        self.odd = np.zeros((order.size, len(self.reps)), dtype=bool)
+
     def run(self) -> bool:
         """Look for representatives until there are `goal`; False if the search ended with fewer."""
         while len(self.reps) < self.goal:
@@ -89,12 +96,6 @@ class Discovery:
         self._start(self.order[~np.isin(self.order, self.reps.agents)])
         self.effort = self.last
         self.most = min(self.most, self.order.size)
-
-    def _start(self, order: Ints) -> None:
-        self.order, self.asked = order, 0
-        self.drawn = Record(self.reps.federation, self.reps.budgets, order)
-        self.seen = np.zeros_like(order)
-        self.odd = np.zeros((order.size, len(self.reps)), dtype=bool)
 
     def forget(self, row: int) -> None:
         """Representative `row` was dropped."""
