@@ -85,34 +85,31 @@ class BAIClPlusPlus(BAICl):
         (eta1,) = require(self.name, federation.problem, "eta1")
         known_set = ArmSet(known, at_most=federation.problem.n_clusters)
         arms = np.flatnonzero(known)
-        stored = np.broadcast_to(means[arms], (rest.size, arms.size))
 
         if self.verify == "agent":
 
-            def all_tries(block: Block, _: np.ndarray, stored_here: Floats) -> ArmIndex:
-                def propose(k: int, waiting: Ints) -> tuple[Ints, Floats]:
-                    return self._propose(block.part(waiting), arms, k)
+            def all_tries(block: Block, _: np.ndarray, stored: Floats) -> ArmIndex:
+                def attempt(k: int, waiting: Ints) -> tuple[Ints, Bools]:
+                    place, averages = self._propose(block.part(waiting), arms, k)
+                    return arms[place], np.abs(averages - stored[waiting, place]) < eta1 / 2
 
-                return ArmIndex(arms[se_hat(stored_here, eta1, propose)], among=arms)
+                return ArmIndex(se_hat(len(block), attempt), among=arms)
 
-            both = (known_set, Reals(stored))
-            return federation.local(rest, all_tries, down=both, n_arms=arms.size)
+            stored = Reals(np.broadcast_to(means[arms], (rest.size, arms.size)))
+            return federation.local(rest, all_tries, down=(known_set, stored), n_arms=arms.size)
 
-        def propose(k: int, waiting: Ints) -> tuple[Ints, Floats]:
+        def attempt(k: int, waiting: Ints) -> tuple[Ints, Bools]:
             def one_try(block: Block, *_: np.ndarray) -> tuple[ArmIndex, Reals]:
                 place, averages = self._propose(block, arms, k)
                 return ArmIndex(arms[place], among=arms), Reals(averages)
 
-            first = (known_set,) if k == 1 else ()
-            found, averages = federation.local(rest[waiting], one_try, down=first, n_arms=arms.size)
-            return np.searchsorted(arms, found), averages
+            agents, first = rest[waiting], (known_set,) if k == 1 else ()
+            arm, averages = federation.local(agents, one_try, down=first, n_arms=arms.size)
+            accepted = np.abs(averages - means[arm]) < eta1 / 2
+            federation.local(agents, lambda block, _: None, down=Flag(accepted), n_arms=1)
+            return arm, accepted
 
-        def tell(waiting: Ints, accepted: np.ndarray) -> None:
-            federation.local(
-                rest[waiting], lambda block, verdict: None, down=Flag(accepted), n_arms=1
-            )
-
-        return arms[se_hat(stored, eta1, propose, tell)]
+        return se_hat(rest.size, attempt)
 
     def _propose(self, block: Block, arms: Ints, k: int) -> tuple[Ints, Floats]:
         """Algorithm 4, lines 3 and 4: each agent's candidate, as a place in S, and its average."""
@@ -124,31 +121,17 @@ class BAIClPlusPlus(BAICl):
         return place, block.pull(np.arange(len(block)), arms[place], times)
 
 
-def se_hat(
-    stored: Floats,
-    eta1: float,
-    propose: Callable[[int, Ints], tuple[Ints, Floats]],
-    tell: Callable[[Ints, np.ndarray], None] | None = None,
-) -> Ints:
-    """SE-hat (Algorithm 4) at n agents in lock-step.
+def se_hat(n: int, attempt: Callable[[int, Ints], tuple[Ints, Bools]]) -> Ints:
+    """SE-hat (Algorithm 4) at n agents in lock-step: (n,) each agent's arm.
 
-    Args:
-        stored: (n, |S|) the stored means of the arms of S, one row per agent.
-        propose: k, waiting (rows) -> candidates of the k-th try, as places in S, and their averages
-            (lines 3, 4).
-        tell: called with the rows that took part and whether each was accepted.
-
-    Returns:
-        (n,) each agent's arm, as a place in S.
+    `attempt` gets k and the rows that are waiting. It returns their arms of the k-th try, and which
+    of them are accepted (lines 3 to 5).
     """
-    found = np.empty(stored.shape[0], dtype=np.int64)
-    waiting = np.arange(stored.shape[0])
+    found = np.empty(n, dtype=np.int64)
+    waiting = np.arange(n)
     for k in range(1, MAX_TRIES + 1):
-        place, averages = propose(k, waiting)
-        accepted = np.abs(averages - stored[waiting, place]) < eta1 / 2  # line 5
-        if tell is not None:
-            tell(waiting, accepted)
-        found[waiting[accepted]] = place[accepted]  # line 6
+        arm, accepted = attempt(k, waiting)
+        found[waiting[accepted]] = arm[accepted]  # line 6
         waiting = waiting[~accepted]
         if not waiting.size:
             return found
