@@ -131,8 +131,8 @@ def search(
     active = np.ones(total.shape, dtype=bool)
     while True:
         per_pull = 1 / np.maximum(counts, 1)
-        found = eliminate(p, total * per_pull, active, counts, level, off * per_pull)
-        leader, active, unfinished = found
+        means, errors = total * per_pull, off * per_pull
+        leader, active, unfinished = eliminate(p, means, active, counts, level, errors)
         if not unfinished.any():
             return leader
         times = order(counts, active & unfinished[:, None])
@@ -143,7 +143,7 @@ def search(
 
 
 def eliminate(
-    p: Problem, means: Floats, left: Bools, n: Floats | int, level: float, off: Floats | float = 0.0
+    p: Problem, means: Floats, left: Bools, n: Floats | int, level: float, off: Floats
 ) -> tuple[Ints, Bools, Bools]:
     """Drop the arms that are shown worse than the leader, at each of r agents or clusters.
 

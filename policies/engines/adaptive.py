@@ -17,8 +17,8 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: plan(counts, gaps, level) -> times. counts: (r, k) pulls so far; gaps: (r, k) distance to the
 #: best average in units of σ, at least `precision`, inf for an arm that is out; level: (r,) nats
-#: asked for; times: (r, k) wanted pulls, at least one of every arm that is left. An arm that gets
-#: few pulls in each batch gathers hardly any evidence, however large the batches are.
+#: asked for; times: (r, k) or (r, 1) wanted pulls, at least one of every arm that is left. An arm
+#: that gets few pulls in each batch gathers hardly any evidence, however large the batches are.
 Plan = Callable[[Floats, Floats, Floats], Floats]
 
 #: Cells of the (agents, arms, arms) table of walks at most; larger blocks are played in parts.
@@ -56,8 +56,8 @@ def adaptive(
             adaptive(block.part(rows), arms, gamma, precision, plan=plan, walks_of=walks_of)
             for rows in np.split(np.arange(n), range(part, n, part))
         ]
-        left, estimates = zip(*results, strict=True)
-        return np.concatenate(left), np.concatenate(estimates)
+        active, estimates = map(np.concatenate, zip(*results, strict=True))
+        return active, estimates
     width = (precision or 0.0) / block.problem.sigma
     events = (1 if precision is None else 2) * (k - 1)
     nats = np.full(n, -np.log(min(gamma / events, 0.5)))
@@ -78,14 +78,13 @@ def adaptive(
         leader = means.argmax(axis=1)
         for test, level in tests:
             left &= ~test.shows_worse(running, leader, 0.0, level[running], left)
-        left[np.arange(running.size), leader] = True
         active[running] = left
         done = left.sum(axis=1) == 1
         if precision is not None:
             for test, level in tests:
                 done |= all_close(test, running, left, width, level[running], means)
         running, left, means = running[~done], left[~done], means[~done]
-        gaps = np.where(left, means.max(axis=1, keepdims=True, initial=-np.inf) - means, np.inf)
+        gaps = np.where(left, means.max(axis=1, keepdims=True) - means, np.inf)
         # Smaller gaps need not be resolved; the leader's own zero marks it.
         gaps = np.where(gaps > 0, np.maximum(gaps, width), gaps)
         wanted = plan(cells.n[running], gaps, nats[running])

@@ -53,12 +53,11 @@ def lucb(
             second = np.where(left, lower, np.inf).argmin(axis=1)
             done |= upper[here, first] - lower[here, second] < width
         running, first, second = running[~done], first[~done], second[~done]
-        apart = first != second
         fewer = np.minimum(cells.n[running, first], cells.n[running, second])
         # LUCB pulls both once; here the less pulled of the two grows by 35%.
         batch = np.ceil((1.35 - 1) * fewer).astype(np.int64)
-        rows = np.concatenate([running, running[apart]])
-        columns = np.concatenate([first, second[apart]])
-        times = np.concatenate([batch, batch[apart]])
-        cells.pull(block, rows, columns, times, arms[columns])
+        apart = np.flatnonzero(first != second)
+        places = np.append(np.arange(running.size), apart)
+        columns = np.append(first, second[apart])
+        cells.pull(block, running[places], columns, batch[places], arms[columns])
     return active, cells.mean * block.problem.sigma

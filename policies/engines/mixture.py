@@ -36,9 +36,9 @@ class EqualWalks(PairedWalks):
 
 
 def _plan(counts: Floats, gaps: Floats, level: Floats) -> Floats:
-    """(r, k) a tenth more of every arm that is left: one is dropped at most that much too late."""
+    """(r, 1) a tenth more of every arm that is left: one is dropped at most that much too late."""
     n = counts.max(axis=1, keepdims=True)
-    return np.broadcast_to(np.ceil(n * 1.1) - n, counts.shape)
+    return np.ceil(n * 1.1) - n
 
 
 mixture = partial(adaptive, plan=_plan, walks_of=EqualWalks)

@@ -13,7 +13,7 @@ import json
 import zipfile
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -101,15 +101,14 @@ class LearnedPolicy(SB3Policy):
     name = "learned"
 
 
-def _check_size(file: str | IO[bytes]) -> None:
+def _check_size(archive: zipfile.ZipFile) -> None:
     """`ValueError` if a model file, or a file of tensors in it, unpacks to more than 512 MB."""
-    with zipfile.ZipFile(file) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
-        if size > 2**29:
-            raise ValueError(f"it unpacks to {size / 2**20:,.0f} MB")
-        for name in archive.namelist():
-            if name.endswith(".pth"):
-                _check_size(io.BytesIO(archive.read(name)))
+    size = sum(entry.file_size for entry in archive.infolist())
+    if size > 2**29:
+        raise ValueError(f"it unpacks to {size / 2**20:,.0f} MB")
+    for name in archive.namelist():
+        if name.endswith(".pth"):
+            _check_size(zipfile.ZipFile(io.BytesIO(archive.read(name))))
 
 
 class Network:
@@ -124,8 +123,8 @@ class Network:
         with needs_extra("rl"):
             from stable_baselines3.common.save_util import load_from_zip_file
         try:
-            _check_size(path)
             with zipfile.ZipFile(path) as archive:
+                _check_size(archive)
                 about = archive.read("data").decode()
             given = json.loads(about)["policy_kwargs"]
             weights = load_from_zip_file(path, device="cpu", load_data=False)[1]["policy"]

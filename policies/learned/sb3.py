@@ -148,11 +148,11 @@ class SB3VecEnv(VecEnv):
 
 def features_of(game: GameSettings) -> Features:
     """The features of an environment that tells its learner the same in every episode."""
-    told = [game.problem_of(game.draw_instance(seed)) for seed in range(8)]
-    if len({(one.n_clusters, one.eta, one.sigma) for one in told}) > 1:
+    problems = [game.problem_of(game.draw_instance(seed)) for seed in range(8)]
+    told = {(p.n_agents, p.n_arms, p.n_clusters, p.eta, p.sigma) for p in problems}
+    if len(told) > 1:
         raise UserError(
             "the environment tells another eta, sigma or number of clusters with every instance, but "
             'training needs fixed ones: set them, e.g. told={"eta": 0.1}, or None for not told'
         )
-    one = told[0]
-    return Features(one.n_agents, one.n_arms, one.n_clusters, one.eta, one.sigma)
+    return Features(*told.pop())

@@ -78,8 +78,9 @@ def make_model(
     kinds: Values = {"ppo": PPO, "maskable-ppo": MaskablePPO}
     check_choice("algo", algo, tuple(kinds))
     torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
-    costs = {"pull_cost": pull_cost, "error_penalty": error_penalty}
-    envs = SB3VecEnv(env, "auto", n_envs=n_envs, **costs, **settings)
+    envs = SB3VecEnv(
+        env, "auto", n_envs=n_envs, pull_cost=pull_cost, error_penalty=error_penalty, **settings
+    )
     game = envs.envs.game
     game.limit = min(game.limit, 10 * game.n_agents * game.n_arms)
     n_steps = min(n_steps, ceil(steps / n_envs))

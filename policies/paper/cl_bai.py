@@ -89,11 +89,9 @@ class ClBAI(Policy):
             labels = components(estimates[undecided], left[undecided], eta / 2)  # lines 10 to 14
             _, representatives = np.unique(labels, return_index=True)  # lines 16 to 18
         with federation.phase("identify"):
-            n_calls = representatives.size
-            if self.confidence == "paper" and p.n_clusters is not None:
-                n_calls = p.n_clusters
-            budget = p.delta / (2 * max(1, n_calls))
             if representatives.size:
+                told = p.n_clusters if self.confidence == "paper" else None
+                budget = p.delta / (2 * (told or representatives.size))
                 answers = federation.local(undecided[representatives], go_on, down=Flag(True))
                 best[undecided] = answers[labels]  # lines 24 to 28
         # An agent that finished alone is grouped with those of the same arm, the others with their
