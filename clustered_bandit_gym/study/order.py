@@ -131,10 +131,12 @@ class Reader(NamedTuple):
     def sums(self, rows: Ints, sums: Any, pulls: Any) -> Told:
         """A tell of sums (R,) of `pulls` (R,) rewards each."""
         totals, n = _numbers(sums), np.asarray(pulls)
-        if totals.shape != rows.shape or n.shape != rows.shape:
-            raise UserError(f"expected one sum for each of {rows.size} rows, got {totals.shape}")
-        if n.dtype.kind not in "iu" or (n < 1).any():
-            raise UserError(f"pulls must be whole numbers >= 1, got {reprlib.repr(pulls)}")
+        whole = n.dtype.kind in "iu" and (n >= 1).all()
+        if not whole or not totals.shape == n.shape == rows.shape:
+            raise UserError(
+                f"expected one sum for each of {rows.size} rows, and pulls that are whole numbers "
+                f">= 1; got {reprlib.repr(sums)} and {reprlib.repr(pulls)}"
+            )
         self._check("average", totals / n, rows)
         if self.values is None:
             return Told(rows, n, totals[:, None])

@@ -135,7 +135,7 @@ class Study:
         self._file = StudyFile(path, facts)
         found = self._file.facts
         for name, value in (facts["problem"] | facts).items():
-            other = (found.get("problem", {}) | found).get(name)
+            other = (found["problem"] | found).get(name)
             if other != value:
                 self._file.close()
                 raise UserError(f"{path} holds another study: {name} is {other!r}, not {value!r}")

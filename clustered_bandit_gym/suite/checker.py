@@ -86,9 +86,9 @@ def verify(folder: str | Path, replay: int = 20, trials: Sequence[Trial] | None 
     exact = not trials or theirs == ours
     if not exact:
         notes.append(
-            f"the submission says that it was made on {theirs}, this is {ours}: 90% of the "
-            "replayed trials must agree instead of all. Its platform is its own statement, which "
-            "cannot be checked here"
+            f"the submission says that it was made on {metadata['platform']}, this is {ours}: 90% "
+            "of the replayed trials must agree instead of all. Its platform is its own statement, "
+            "which cannot be checked here"
         )
     again = replayed(metadata, submission.folder / "source", trials)
     found = different([rows[trial] for trial in trials], again)
