@@ -155,7 +155,7 @@ def plan(
         n_arms,
         n_clusters,
         gaps=gaps,
-        means=None if means is None else read_bandits(means).means,
+        means=None if means is None else read_bandits(means)["means"],
         rewards=Gaussian(sigma) if rewards == "gaussian" else Bernoulli(),
         delta=delta,
         told=dict.fromkeys(hide or ()),

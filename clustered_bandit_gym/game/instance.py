@@ -209,8 +209,8 @@ class Instance:
                 raw rewards suggest.
         """
         bandits = read_bandits(path)
-        labels = np.arange(len(bandits.means)) if clusters is None else clusters
-        return cls(**{**vars(bandits), "clusters": labels, **settings})
+        labels = np.arange(len(bandits["means"])) if clusters is None else clusters
+        return cls(**{**bandits, "clusters": labels, **settings})
 
     @classmethod
     def from_logs(cls, logs: Any, clusters: int | None = None) -> Instance:
@@ -226,7 +226,7 @@ class Instance:
                 default each agent's own empirical law is the truth.
         """
         bandits, labels, fit = read_logs(logs, clusters)
-        made = cls(**vars(bandits), clusters=labels, allow_ties=True, allow_overlap=True)
+        made = cls(**bandits, clusters=labels, allow_ties=True, allow_overlap=True)
         vars(made)["fit"] = fit
         return made
 

@@ -241,7 +241,6 @@ class Quantised(Payload):
             raise UserError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
         self.values = read_only(rounded[rounding])
         self.rounding = rounding
-        self.clip = bool(clip)
         self.bits = bits_for(self.grid.size ** math.prod(exact.shape[1:]))
 
 

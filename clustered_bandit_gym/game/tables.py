@@ -20,20 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, eq=False)
-class Bandits:
-    """What data say: the bandits without any agents.
-
-    Attributes:
-        means: (M, K).
-        rewards: law that the data suggest, None for a table of means.
-        arm_names, cluster_names: labels of columns and rows, None where the data have none.
-    """
-
-    means: Floats
-    rewards: RewardModel | None = None
-    arm_names: tuple[str, ...] | None = None
-    cluster_names: tuple[str, ...] | None = None
+#: Bandits without agents, as arguments of `Instance`: `means` and, where the data say it, the law
+#: of the `rewards`, `arm_names` and `cluster_names`.
+Bandits = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -78,11 +67,12 @@ def read_bandits(path: FilePath) -> Bandits:
     has_names = not any(map(_is_number, table.iloc[:, 0]))
     if has_names:
         table = table.set_index(table.columns[0])
-    return Bandits(
-        _numbers(table),
-        arm_names=tuple(table.columns) if has_header else None,
-        cluster_names=tuple(table.index) if has_names else None,
-    )
+    found: Bandits = {"means": _numbers(table)}
+    if has_header:
+        found["arm_names"] = tuple(table.columns)
+    if has_names:
+        found["cluster_names"] = tuple(table.index)
+    return found
 
 
 def is_log(path: FilePath) -> bool:
@@ -171,7 +161,8 @@ def _bandits_of(rows: pd.DataFrame) -> Bandits:
     else:
         shares = pd.crosstab([rows.group, rows.arm], rows.reward, normalize="index")
         law = Categorical(support, shares.to_numpy().reshape(*means.shape, support.size))
-    return Bandits(means.to_numpy(), law, tuple(means.columns), tuple(means.index))
+    names = {"arm_names": tuple(means.columns), "cluster_names": tuple(means.index)}
+    return {"means": means.to_numpy(), "rewards": law, **names}
 
 
 def _by_cell(rows: pd.DataFrame) -> Any:

@@ -51,27 +51,31 @@ class FixedMeans(FixedBandits):
         else:
             plain["means"] = tuple(map(tuple, mean_table(self.means).tolist()))
         if self.n_agents == 0:
-            plain["n_agents"] = len(self._data.means)
+            plain["n_agents"] = len(self._data["means"])
         if not self.rewards:
-            plain["rewards"] = "gaussian" if self._data.rewards is None else "data"
+            plain["rewards"] = "data" if "rewards" in self._data else "gaussian"
         for setting in ("allow_ties", "allow_overlap"):
             if not isinstance(getattr(self, setting), bool):
                 raise UserError(f"{setting} must be True or False, got {getattr(self, setting)!r}")
         if not isinstance(self.sizes, str):
             plain["sizes"] = tuple(map(float, self.sizes))
-            split(self.n_agents, self.sizes, len(self._data.means))
+            split(self.n_agents, self.sizes, len(self._data["means"]))
         super().__post_init__()
 
     @cached_property
     def _data(self) -> Bandits:
         if isinstance(self.means, str):
             return read_bandits(self.means)
-        return Bandits(np.array(self.means))
+        return {"means": np.array(self.means)}
 
     @cached_property
     def bandits(self) -> Instance:
         data = self._data
-        laws = {"gaussian": Gaussian(self.sigma), "bernoulli": Bernoulli(), "data": data.rewards}
+        laws = {
+            "gaussian": Gaussian(self.sigma),
+            "bernoulli": Bernoulli(),
+            "data": data.get("rewards"),
+        }
         law = laws.get(str(self.rewards))
         if law is None:
             raise UserError(
@@ -79,8 +83,8 @@ class FixedMeans(FixedBandits):
                 f"rows (means alone have no law), got {self.rewards!r}"
             )
         allow = {"allow_ties": self.allow_ties, "allow_overlap": self.allow_overlap}
-        clusters = np.arange(len(data.means))
-        return Instance(**{**vars(data), "clusters": clusters, "rewards": law, **allow})
+        clusters = np.arange(len(data["means"]))
+        return Instance(**{**data, "clusters": clusters, "rewards": law, **allow})
 
     def draw_clusters(self, rng: Rng, n: int | None = None) -> Ints:
         """(N,) the cluster of each agent."""
