@@ -179,8 +179,12 @@ class GameSettings:
         truth of them, `eta` and `eta1`.
         """
         batch = self._draw_batch(rng, n)
-        arrays: dict[str, Array] = {"means": batch.means, "clusters": batch.clusters}
-        arrays |= {"best": batch.best_arms, "good": batch.good_arms(self.epsilon)}
+        means: Floats = batch.means
+        arrays: dict[str, Array] = {"means": means, "clusters": batch.clusters}
+        arrays["best"] = means.argmax(axis=2)
+        # As in `Instance.good_arms`.
+        behind = means.max(axis=2, keepdims=True) - means
+        arrays["good"] = behind <= self.epsilon * (1 + 1e-9)
         if self.fixed_instance is None:
             self.check_size(batch[0])
             for name, truth in batch.separation.items():

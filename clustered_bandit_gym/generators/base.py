@@ -11,14 +11,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from inspect import signature
 from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints, Rng
+from clustered_bandit_gym._types import Floats, Ints, Rng
 from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.instance import Instance
@@ -59,21 +59,10 @@ class Batch:
     def __getitem__(self, i: int) -> Instance:
         return Instance(self.means[i], self.clusters[i], self.rewards)
 
-    @cached_property
-    def best_arms(self) -> Ints:
-        """(n, M) the best arm of each cluster."""
-        return np.asarray(self.means.argmax(axis=2))
-
-    def good_arms(self, epsilon: float) -> Bools:
-        """(n, M, K) whether the arm's mean is within ε of the largest of its cluster."""
-        gaps = self.means.max(axis=2, keepdims=True) - self.means
-        return np.asarray(gaps <= epsilon * (1 + 1e-9))
-
-    @cached_property
+    @property
     def separation(self) -> dict[str, Floats]:
         """The largest "eta" and "eta1" (n,) of Assumptions 1 and 2; inf for a single cluster."""
-        best = self.best_arms
-        top = self.means.max(axis=2)
+        best, top = self.means.argmax(axis=2), self.means.max(axis=2)
         # Entry (a, b): the mean in bandit a of the best arm of bandit b.
         at_best = np.take_along_axis(self.means, best[:, None, :], axis=2)
         diagonal = np.diag(np.full(best.shape[1], np.inf))
