@@ -114,6 +114,7 @@ def _commands(group: Any, path: str, level: int) -> list[str]:
             parts += _commands(command, f"{path} {name}", level + 1)
             continue
         rows = []
+        kinds = inspect.signature(command.callback).parameters
         for parameter in command.params:
             if parameter.name in ("help", "traceback"):
                 continue
@@ -121,6 +122,8 @@ def _commands(group: Any, path: str, level: int) -> list[str]:
             flags = ", ".join(f"`{flag}`" for flag in [*parameter.opts, *parameter.secondary_opts])
             label = flags if is_option else f"`{parameter.metavar or str(parameter.name).upper()}`"
             meaning = _plain(getattr(parameter, "help", "") or "").replace("|", "&#124;")
+            if choices := re.search(r"Literal\[(.*?)\]", str(kinds[parameter.name].annotation)):
+                meaning += f" One of {choices[1].replace(chr(39), '`')}."
             rows.append(f"| {label} | {meaning} | {_default(parameter)} |")
         if rows:
             parts.append("\n".join(["| option | meaning | default |", "|---|---|---|", *rows]))
