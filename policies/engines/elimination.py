@@ -83,23 +83,21 @@ def elimination(
     """
     if precision is not None:
         rounds = separating_rounds(precision)
-    n, k = len(block), arms.size
-    estimates = np.zeros((n, k))
+    active = np.ones((len(block), arms.size), dtype=np.bool_) if within is None else within.copy()
+    estimates = np.zeros(active.shape)
     # Agents that have all arms draw a grid; those that have lost one draw the cells that are left.
-    whole, row, column = np.arange(n if k > 1 else 0), *np.zeros((2, 0), dtype=np.int64)
-    active, sizes = np.ones((n, k), dtype=np.bool_), k
-    if within is not None:
-        active, sizes = within.copy(), within.sum(axis=1)
-        whole = whole[sizes == k]
-        row, column = np.nonzero(active & ((sizes < k) & (sizes > 1))[:, None])
+    sizes = active.sum(axis=1)
+    complete = sizes == arms.size
+    whole = np.flatnonzero(complete & (sizes > 1))
+    row, column = np.nonzero(active & (~complete & (sizes > 1))[:, None])
     each = within is not None  # one number for all agents is drawn faster
     r = 0
     while (whole.size or row.size) and (rounds is None or r < rounds):
         r += 1
-        times = round_size(sizes, gamma, r, block.problem.sigma)
+        times = round_size(sizes if each else arms.size, gamma, r, block.problem.sigma)
         if row.size:
             averages = block.pull(row, arms[column], times[row] if each else times)
-            best = np.full(n, -np.inf)
+            best = np.full(len(block), -np.inf)
             np.maximum.at(best, row, averages)
             kept = averages >= best[row] - 2.0**-r
             estimates[row, column] = averages
