@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from clustered_bandit_gym import envs_registry
 from clustered_bandit_gym._version import __version__ as __version__
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver
-from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.federation import Block, Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.judge import Judgement
 from clustered_bandit_gym.game.ledger import Ledger
@@ -28,7 +28,6 @@ from clustered_bandit_gym.game.payloads import (
 )
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
-from clustered_bandit_gym.game.view import Block
 from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
 
 #: Where names are that are loaded when first used, besides subpackages.

@@ -9,8 +9,8 @@ import numpy as np
 
 from clustered_bandit_gym.errors import NotApplicable
 from clustered_bandit_gym.game.checks import check_choice as check_choice
+from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.view import FederationView
 
 #: First element of an action: pull an arm at an agent, or stop and recommend.
 PULL, STOP = 0, 1

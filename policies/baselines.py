@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym.game.checks import whole
+from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
-from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policy import Policy
 
 

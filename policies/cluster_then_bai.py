@@ -6,9 +6,9 @@ import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.payloads import Reals
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.collaborative import eliminate, search
 from clustered_bandit_gym.policies.sequential.paired import drift_evidence
 from clustered_bandit_gym.policy import Policy, require

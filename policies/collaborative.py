@@ -10,8 +10,8 @@ import numpy as np
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import NotApplicable, UserError
 from clustered_bandit_gym.game.checks import whole
+from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.view import FederationView
 from clustered_bandit_gym.policies.sequential.paired import shows_drift
 from clustered_bandit_gym.policy import Policy, require
 

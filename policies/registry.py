@@ -58,7 +58,7 @@ def make(spec: str) -> Policy | StepPolicy:
     items = [item.strip() for item in rest.split(",") if item.strip()]
     positional = [parse_value(item) for item in items if parse_pair(item) is None]
     pairs = [item for item in items if parse_pair(item) is not None]
-    settings = parse_pairs(pairs, f"policy {spec!r}")
+    settings = parse_pairs(pairs, f"policy {spec!r}") if pairs else {}
     try:
         return cls(*positional, **settings)
     except (UserError, ImportError, OSError):

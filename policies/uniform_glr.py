@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
-from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.sequential.cells import block_cells, leaders
 from clustered_bandit_gym.policy import Policy
 

@@ -1,4 +1,5 @@
-"""`Federation`: one play, with the channel between centre and agents.
+"""The federation of one play, and what a policy gets of it: `FederationView` at the centre, `Block`
+at the agents.
 
 What a local program returns is what is sent, and what is sent is billed: a policy cannot forget to
 count.
@@ -6,8 +7,167 @@ count.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clustered_bandit_gym._types import Array, Floats, Ints, Rng
+from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, ProgramFailed, UserError
+from clustered_bandit_gym.game.checks import indices, read_only
+from clustered_bandit_gym.game.isolation import Isolation, program_name
+from clustered_bandit_gym.game.ledger import Ledger
+from clustered_bandit_gym.game.payloads import Payload, alphabet, as_made
 from clustered_bandit_gym.game.play import Play
-from clustered_bandit_gym.game.view import Channel, FederationView
+from clustered_bandit_gym.game.problem import Problem
+
+#: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a
+#: cache.
+BLOCK_CELLS = 2**18
+
+T = TypeVar("T")
+Answer = Payload | Sequence[Payload] | None
+
+
+class Channel:
+    """What the centre of a play can do: run programs at the agents, and order pulls."""
+
+    #: The books.
+    _play: Play
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Pulls and messages inside are counted under `name`; an inner phase takes over until it
+        ends."""
+        before = self._play.current_phase
+        self._play.current_phase = str(name)
+        try:
+            yield
+        finally:
+            self._play.current_phase = before
+
+    def local(
+        self,
+        agents: ArrayLike,
+        program: Callable[..., Answer],
+        down: Payload | Sequence[Payload] = (),
+        *,
+        n_arms: int | None = None,
+    ) -> Any:
+        """Run `program` at `agents` (ids, each at most once) and hand what it returns to the
+        centre.
+
+        `down` is sent to each agent first. `program(block, *values)` gets a `Block` of the agents
+        and, for each payload of `down`, its values with one row per agent; it must treat rows
+        independently, since large sets of agents run block after block. The payloads it returns are
+        billed per agent. `n_arms`, if the program works on so many arms of an agent only, makes the
+        blocks larger: fewer and faster.
+
+        Returns:
+            The values of the returned payload, one row per agent in the order of `agents`; a tuple
+            of such arrays if the program returns several; None if it returns none, or if there are
+            no agents.
+        """
+        run = partial(self._run, agents, program, down, n_arms)
+        return self._attempt(BaseException, run)
+
+    def _run(
+        self, ids: ArrayLike, program: Callable[..., Answer], down: Answer, n_arms: int | None
+    ) -> Any:
+        play = self._play
+        play.check_open()
+        agents = indices(ids, play.problem.n_agents, "agent")
+        if agents.ndim != 1 or np.unique(agents).size < agents.size:
+            raise UserError("agents must be a vector of ids, each at most once")
+        run = program if play.isolation is None else play.isolation.isolated(program)
+        tables = [play.send("down", payload, agents, program) for payload in _payloads(down)]
+        size = play.block_size or max(1, BLOCK_CELLS // (n_arms or play.problem.n_arms))
+        answer: Answer = None
+        forms: list[list[list[object]]] = []
+        parts: list[list[Array]] = []
+        for start in range(0, agents.size, size):
+            rows = slice(start, start + size)
+            block = Block(play, agents[rows])
+            try:
+                answer = run(block, *[table[rows] for table in tables])
+            finally:
+                block.close()
+            payloads = _payloads(answer)
+            forms.append([alphabet(payload) for payload in payloads])
+            if forms[-1] != forms[0]:
+                raise UserError(
+                    "a program sends every agent's message in the same form: kind, shape, and "
+                    "`among`, `at_most` or `grid`"
+                )
+            parts.append([play.send("up", one, block.agents, program) for one in payloads])
+        messages = [np.concatenate(part) for part in zip(*parts, strict=True)]
+        play.rounds += bool(tables or messages)
+        play.silent_program = "" if messages else program_name(program)
+        if isinstance(answer, Payload):
+            return messages[0]
+        return tuple(messages) or None
+
+    def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
+        """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and
+        get the averages.
+
+        Billed per row: ⌈log2 K⌉ bits down for the arm, the Elias δ code of `times` (1 bit for one
+        pull, about log2 times + 2 log2 log2 times for many: the agent does not know its range), and
+        one real up.
+        """
+        order = partial(self._play.order, "averages", agents, arms, times)
+        return self._attempt(BudgetExceeded, order)
+
+    def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
+        """As `pull`, and instead of averages get how often each of `reward_values` occurred: (...,
+        S).
+
+        Billed per row: the same order down; up one symbol out of the C(times + S − 1, S − 1)
+        possible answers.
+        """
+        order = partial(self._play.order, "counts", agents, arms, times)
+        return self._attempt(BudgetExceeded, order)
+
+    def report_clusters(self, labels: ArrayLike) -> None:
+        """Report the clustering that the policy has found: (N,) integer labels.
+
+        It is free and does not change the verdict; the judge uses it to separate clustering errors
+        from arm errors.
+        """
+        vector, agents = np.asarray(labels), self._play.agents
+        if vector.shape != agents.shape or vector.dtype.kind not in "iu":
+            raise UserError(
+                f"cluster labels are {agents.size} integers, got {vector.dtype} {vector.shape}"
+            )
+        self._play.labels = vector.astype(np.int64)
+
+    def _attempt(self, ends: type[BaseException], request: Callable[[], T]) -> T:
+        """`request()`; in strict mode an exception of the kind `ends` ends the play.
+
+        The policy learns what kind of failure it was, nothing else. What is wrong with an answer
+        could tell what is in it. A policy that could go on after a spent budget would find out,
+        order by order, how many pulls the agents have made.
+        """
+        if self._play.isolation is None:
+            return request()
+        self._play.check_open()
+        try:
+            return request()
+        except ends as error:
+            failure = error
+        # Outside of the clause, so that what is raised does not carry the first one with it.
+        self._play.failure = failure
+        if isinstance(failure, KeyboardInterrupt):
+            raise KeyboardInterrupt
+        if isinstance(failure, BudgetExceeded):
+            raise BudgetExceeded("the budget is spent; in strict mode this ends the play")
+        raise ProgramFailed(
+            "a local program raised an exception; in strict mode this ends the play"
+        )
 
 
 class Federation(Channel, Play):
@@ -42,3 +202,193 @@ class Federation(Channel, Play):
     def view(self, strict: bool = False) -> FederationView:
         """What the harness gives to a policy: this play without its books."""
         return FederationView(self, strict)
+
+
+class FederationView(Channel):
+    """The centre's side of a play: everything a policy may use, nothing that it could change.
+
+    It has the methods of a `Federation` with two differences. Attributes are read-only, and what
+    they return are copies. `stop` is final and returns None: a policy does not learn whether it was
+    right. Counts, ledger and judgement are kept in the federation itself, which no public name
+    leads to.
+
+    Args:
+        federation: the `Federation`.
+        strict: nothing comes from the agents but what they send. Local programs run as serialised
+            copies. An exception in a program, or a spent budget, ends the play, and what it says is
+            not shown to the policy. The centre does not see how many pulls the agents made.
+
+    Attributes:
+        problem: what the learner is told; the harness judges by its own copy.
+        agents, arms: (N,) and (K,) ids of all agents and arms.
+        reward_values: (S,) the values that rewards can take, increasing; None where they are not
+            finitely many.
+        rng: the policy's own randomness; apart from the stream of rewards.
+        max_pulls: pulls beyond this raise `BudgetExceeded`.
+    """
+
+    problem: Problem
+    agents: Ints
+    arms: Ints
+    reward_values: Floats | None
+    rng: Rng
+    max_pulls: int
+
+    def __init__(self, federation: Play, strict: bool = False) -> None:
+        shared = ("agents", "arms", "reward_values", "rng", "max_pulls")
+        vars(self).update({name: getattr(federation, name) for name in shared})
+        # A copy for the centre: the agents' own is within reach of local programs.
+        vars(self).update(problem=copy(federation.told), _play=federation)
+        federation.isolation = Isolation(self) if strict else None
+
+    @property
+    def pulls(self) -> int:
+        """Pulls made so far."""
+        return self._counts().pulls
+
+    @property
+    def pulls_per_agent(self) -> Ints:
+        """(N,) pulls made at each agent so far, a copy."""
+        return self._counts().pulls_per_agent
+
+    @property
+    def pulls_by_phase(self) -> dict[str, int]:
+        """Pulls made in each phase so far, a copy."""
+        return dict(self._counts().pulls_by_phase)
+
+    @property
+    def rounds(self) -> int:
+        """Exchanges between centre and agents so far."""
+        return self._play.rounds
+
+    @property
+    def ledger(self) -> Ledger:
+        """A copy of the ledger as it stands: what was sent so far."""
+        return self._play.ledger.copy()
+
+    def stop(self, arms: ArrayLike) -> None:
+        """End the play with one arm per agent (N,).
+
+        The first stop is final. Returning the arms has the same effect.
+        """
+        self._play.stop(arms)
+
+    def _counts(self) -> Play:
+        if self._play.isolation is not None:
+            raise AttributeError(
+                "strict mode: the centre does not see how many pulls the agents made; let them "
+                "send it, or count the pulls that it orders itself"
+            )
+        return self._play
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(
+            f"cannot set {name!r}: a policy only reads the federation's attributes"
+        )
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a federation cannot be copied or pickled: a play happens once")
+
+
+class Block:
+    """Agents that run a local program side by side; rows 0..n−1 are `agents`.
+
+    A block is valid while the program runs: the centre cannot keep it to pull arms without sending
+    anything.
+
+    Attributes:
+        problem: what the learner is told.
+        values: (S,) the values that rewards can take, increasing; None where they are not finitely
+            many.
+    """
+
+    def __init__(self, play: Play, agents: Ints, whole: Block | None = None) -> None:
+        self.problem = play.told
+        self.values = play.reward_values
+        self._play = play
+        self._whole = whole or self
+        self._over = False
+        self._agents: Ints = read_only(agents)
+
+    def __len__(self) -> int:
+        return self._agents.size
+
+    @property
+    def agents(self) -> Ints:
+        """(n,) the ids of the agents, read-only."""
+        return self._agents
+
+    @property
+    def _open_play(self) -> Play:
+        if self._whole._over:
+            raise PlayOver(
+                "this block's program has returned; start another one with federation.local(...)"
+            )
+        return self._play
+
+    def close(self) -> None:
+        """End the block: the program has returned, and any later use raises `PlayOver`."""
+        self._over = True
+
+    def part(self, rows: ArrayLike) -> Block:
+        """The agents of `rows` as a block of their own."""
+        return Block(self._open_play, self._ids(rows), whole=self._whole)
+
+    def _ids(self, rows: ArrayLike) -> Ints:
+        return self._agents[indices(rows, len(self), "row")]
+
+    def pull(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
+        """Average of `times` fresh pulls of `arms` at the agents of `rows` (integer arrays that
+        broadcast).
+
+        A grid `pull(rows[:, None], arms[None, :], n)` is the fastest form.
+        """
+        return self._open_play.draw(self._ids(rows), arms, times)
+
+    def pull_grid(self, times: int) -> Floats:
+        """Average of `times` fresh pulls of every arm at every agent of the block: (n, K)."""
+        play = self._open_play
+        return play.draw(self._agents[:, None], play.arms[None, :], times)
+
+    def pull_counts(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
+        """As `pull`, but returns how often each of `values` occurred instead of an average: (...,
+        S).
+
+        An agent sees its rewards one by one; the counts hold everything about them except their
+        order.
+        """
+        return self._open_play.draw(self._ids(rows), arms, times, "counts")
+
+    def random(self, size: int) -> Floats:
+        """(n, size) uniform random numbers in [0, 1), each row its agent's own: the same in
+        whatever block it is."""
+        return self._open_play.agent_streams.uniform(self._agents, size)
+
+    def save(self, name: str, values: ArrayLike) -> None:
+        """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not
+        sent."""
+        values = np.asarray(values)
+        empty = np.zeros((self.problem.n_agents, *values.shape[1:]), dtype=values.dtype)
+        kept = self._open_play.memory.setdefault(name, empty)
+        expected = (len(self), *kept.shape[1:])
+        if (values.shape, values.dtype) != (expected, kept.dtype):
+            raise UserError(
+                f"save {name!r}: expected {kept.dtype} of shape {expected}, got {values.dtype} of "
+                f"shape {values.shape}; each name keeps rows of one form"
+            )
+        kept[self.agents] = values
+
+    def load(self, name: str) -> Array:
+        """What these agents saved under `name`: (n, ...), zeros where an agent saved nothing."""
+        memory = self._open_play.memory
+        if name not in memory:
+            raise KeyError(f"no agent has saved {name!r}")
+        return memory[name][self.agents]
+
+
+def _payloads(answer: Answer) -> list[Payload]:
+    """What a program returned, as a list of payloads as their constructors made them."""
+    if answer is None:
+        return []
+    several = answer if isinstance(answer, tuple | list) else [answer]
+    return [as_made(payload) for payload in several]

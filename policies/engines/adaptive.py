@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.view import Block
+from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.policies.sequential.cells import PLAIN, Cells, block_cells
 from clustered_bandit_gym.policies.sequential.paired import PairedWalks, all_close
 from clustered_bandit_gym.policies.sequential.scales import Scales

@@ -13,8 +13,8 @@ import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
+from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.game.pulls import MAX_TIMES
-from clustered_bandit_gym.game.view import Block
 
 #: ε_r = 2^-r and n_r ∝ 4^r leave the range of float64 beyond about this round; only a minute σ gets
 #: anywhere near.

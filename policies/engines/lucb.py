@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.view import Block
+from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
 from clustered_bandit_gym.policies.sequential.cells import block_cells
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.view import Block
+from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.policy import check_choice
 
 

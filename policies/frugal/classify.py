@@ -13,8 +13,8 @@ from math import exp, log
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quantised, Reals, Symbol
-from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.frugal.discover import RoughMeans, stand_out
 from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, recall, top_up
 from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho

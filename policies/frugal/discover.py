@@ -15,6 +15,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import (
     ArmIndex,
     ArmSet,
@@ -25,7 +26,6 @@ from clustered_bandit_gym.game.payloads import (
     Reals,
     Symbol,
 )
-from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.frugal.settings import (
     SETTINGS,
     Levels,

@@ -6,8 +6,8 @@ import numpy as np
 
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, Payload
-from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.engines.mixture import mixture
 from clustered_bandit_gym.policies.frugal.classify import find_arms
 from clustered_bandit_gym.policies.frugal.discover import guesses, search, shown_distinct

@@ -11,8 +11,8 @@ from functools import partial
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmSubset, Flag, Payload, Symbol
-from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.frugal.settings import (
     SETTINGS,
     Levels,

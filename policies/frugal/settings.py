@@ -9,8 +9,8 @@ from math import ceil, exp, log
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.view import Block
 from clustered_bandit_gym.policies.sequential.cells import Cells, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import LIKELY, retry_weight

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policies.sequential.cells import leaders
 from clustered_bandit_gym.policy import Policy, check_choice, require

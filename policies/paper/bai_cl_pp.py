@@ -9,10 +9,10 @@ import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded
+from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Payload, Reals
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import MAX_TIMES
-from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policies.paper.bai_cl import BAICl
 from clustered_bandit_gym.policies.sequential.cells import leaders

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Reals
-from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.engines.elimination import elimination
 from clustered_bandit_gym.policies.paper.graph import components
 from clustered_bandit_gym.policies.sequential.cells import leaders

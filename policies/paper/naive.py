@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
-from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policies.sequential.cells import leaders
 from clustered_bandit_gym.policy import Policy

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.view import Block, FederationView
 from clustered_bandit_gym.policies.sequential.betting import Bets
 from clustered_bandit_gym.policies.sequential.boundaries import (
     half_normal,

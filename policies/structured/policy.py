@@ -6,7 +6,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.view import FederationView
+from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.policies.structured.accept import accept
 from clustered_bandit_gym.policies.structured.best_arms import resolve
 from clustered_bandit_gym.policies.structured.classify import classify

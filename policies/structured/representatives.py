@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.game.view import FederationView
+from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.policies.sequential.cells import Cells, leaders, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import Budgets, nats

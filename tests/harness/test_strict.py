@@ -116,7 +116,7 @@ def test_a_spent_budget_ends_a_strict_play() -> None:
 
 
 def test_programs_send_the_same_form_in_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    from clustered_bandit_gym.game import view as module
+    from clustered_bandit_gym.game import federation as module
 
     monkeypatch.setattr(module, "BLOCK_CELLS", 1)
 

@@ -11,9 +11,8 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from clustered_bandit_gym._types import Floats
-from clustered_bandit_gym.game.federation import Federation
+from clustered_bandit_gym.game.federation import Block, Federation
 from clustered_bandit_gym.game.payloads import ArmIndex
-from clustered_bandit_gym.game.view import Block
 from clustered_bandit_gym.policy import Policy
 
 

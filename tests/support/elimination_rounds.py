@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from clustered_bandit_gym.game.view import Block
+from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.policies.engines import elimination
 
 

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.stats import binom, norm
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.game.view import Block
+from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, NaiveSE, make
 from clustered_bandit_gym.policies.engines.registry import ENGINES, get_engine
 from clustered_bandit_gym.policies.engines.track_and_stop import optimal_shares

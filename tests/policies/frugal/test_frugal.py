@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game import view as view_module
+from clustered_bandit_gym.game import federation as federation_module
 from clustered_bandit_gym.generators import (
     NearTie,
     PaperFlat,
@@ -159,7 +159,7 @@ def test_structured_bai_gets_what_is_left(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("name", ["eta exactly tight", "many clusters, not flat", "coins"])
 def test_agents_run_in_blocks_of_any_size(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One agent a block: rows of a block do not know of each other."""
-    monkeypatch.setattr(view_module, "BLOCK_CELLS", 1)
+    monkeypatch.setattr(federation_module, "BLOCK_CELLS", 1)
     assert correct(play(CASES[name], 2, 1e-9))
 
 
