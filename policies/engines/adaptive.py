@@ -16,10 +16,10 @@ from clustered_bandit_gym.policies.sequential.paired import PairedWalks, all_clo
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: plan(counts, gaps, level) -> times. counts: (r, k) pulls so far; gaps: (r, k) distance to the
-#: best average in units of σ, at least `precision`, inf for an arm that is out; level: (r,) nats
+#: best average in units of σ, at least `precision`, inf for an arm that is out; level: nats
 #: asked for; times: (r, k) or (r, 1) wanted pulls, at least one of every arm that is left. An arm
 #: that gets few pulls in each batch gathers hardly any evidence, however large the batches are.
-Plan = Callable[[Floats, Floats, Floats], Floats]
+Plan = Callable[[Floats, Floats, float], Floats]
 
 #: Cells of the (agents, arms, arms) table of walks at most; larger blocks are played in parts.
 MOST_CELLS = 2**22
@@ -60,15 +60,15 @@ def adaptive(
         return active, estimates
     width = (precision or 0.0) / block.problem.sigma
     events = (1 if precision is None else 2) * (k - 1)
-    nats = np.full(n, -np.log(min(gamma / events, 0.5)))
-    cells = block_cells(block, k, Scales.around(800 * nats[0], np.exp(-nats[0])))
-    walks = walks_of(cells)
-    tests: list[tuple[PairedWalks | Cells, Floats]] = [(walks, nats)]
+    nats = -np.log(min(gamma / events, 0.5))
+    cells = block_cells(block, k, Scales.around(800 * nats, np.exp(-nats)))
+    walks, levels = walks_of(cells), np.full(n, nats)
+    tests: list[tuple[PairedWalks | Cells, Floats]] = [(walks, levels)]
     if cells.bets:
-        tests = [(walks, nats - np.log(PLAIN)), (cells, nats - np.log(1 - PLAIN))]
+        tests = [(walks, levels - np.log(PLAIN)), (cells, levels - np.log(1 - PLAIN))]
     running = np.arange(n)
     # Before this many pulls only gaps beyond about 3σ could show.
-    times = np.full((n, k), int(max(1, np.ceil(nats[0] / 2))))
+    times = np.full((n, k), int(max(1, np.ceil(nats / 2))))
     while running.size:
         i, column = np.nonzero(times)
         cells.pull(block, running[i], column, times[i, column], arms[column])
@@ -87,6 +87,6 @@ def adaptive(
         gaps = np.where(left, means.max(axis=1, keepdims=True) - means, np.inf)
         # Smaller gaps need not be resolved; the leader's own zero marks it.
         gaps = np.where(gaps > 0, np.maximum(gaps, width), gaps)
-        wanted = plan(cells.n[running], gaps, nats[running])
+        wanted = plan(cells.n[running], gaps, nats)
         times = np.where(left, np.maximum(np.rint(wanted), 1), 0).astype(np.int64)
     return active, cells.mean * block.problem.sigma

@@ -19,7 +19,7 @@ from clustered_bandit_gym.policies.engines.adaptive import adaptive
 from clustered_bandit_gym.policies.engines.track_and_stop import exploring_shares
 
 
-def _plan(counts: Floats, gaps: Floats, level: Floats) -> Floats:
+def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:
     """(r, k) the next batch: enough to decide if the averages were the means."""
     rows = np.arange(counts.shape[0])
     left = np.isfinite(gaps)

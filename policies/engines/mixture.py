@@ -35,7 +35,7 @@ class EqualWalks(PairedWalks):
         return shows_drift(half * behind, half, level[:, None])
 
 
-def _plan(counts: Floats, gaps: Floats, level: Floats) -> Floats:
+def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:
     """(r, 1) a tenth more of every arm that is left: one is dropped at most that much too late."""
     n = counts.max(axis=1, keepdims=True)
     return np.ceil(n * 1.1) - n

@@ -22,7 +22,7 @@ from clustered_bandit_gym.policies.engines.adaptive import adaptive
 STEPS = 16
 
 
-def _plan(counts: Floats, gaps: Floats, level: Floats) -> Floats:
+def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:
     """(r, k) the next batch, a tenth of the pulls of the arms that are left: half of each step to
     the leader, half to its challengers."""
     rows = np.arange(counts.shape[0])[:, None]

@@ -16,7 +16,7 @@ from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.policies.engines.adaptive import adaptive
 
 
-def _plan(counts: Floats, gaps: Floats, level: Floats) -> Floats:
+def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:
     """(r, k) the next batch: a tenth of the pulls of the arms that are left."""
     pulls_left = np.where(np.isfinite(gaps), counts, 0.0).sum(axis=1, keepdims=True)
     return exploring_shares(gaps) * (1.1 - 1) * pulls_left

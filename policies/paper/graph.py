@@ -21,8 +21,6 @@ def components(estimates: Floats, active: Bools, width: float) -> Ints:
     Returns:
         (n,) labels 0, 1, ... in the order of each component's first agent.
     """
-    held = active.any(axis=0)
-    estimates, active = estimates[:, held], active[:, held]
     labels = np.full(estimates.shape[0], -1)
     free = np.arange(labels.size)
     while free.size:
