@@ -83,10 +83,8 @@ class Submission:
     @property
     def entries(self) -> dict[str, dict[str, Any]]:
         """The scores of each cell; reasons name no line of code."""
-        found = {}
-        for entry in self.scores["cells"]:
-            found[entry["cell"]] = entry | {"reason": without_place(entry["reason"])}
-        return found
+        cells = self.scores["cells"]
+        return {one["cell"]: one | {"reason": without_place(one["reason"])} for one in cells}
 
 
 def rows_by_cell(rows: list[Row]) -> dict[str, pd.DataFrame]:

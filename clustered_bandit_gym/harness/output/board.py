@@ -144,9 +144,9 @@ class Board(Document):
         if pivot is not None and self.varied != [pivot]:
             varied = ", ".join(self.varied) or "none"
             raise UserError(f"pivot must be the one setting that varies; here {varied} varies")
-        env, settings, seeds, trials = self._facts()
-        facts = [latex(env), *starmap(equation, settings.items()), seeds]
-        table = pulls_table(self.summary, self.varied, facts, trials, ci=ci, bold_best=bold_best)
+        env, settings, *rest = self._facts()
+        facts = [latex(env), *starmap(equation, settings.items()), *rest]
+        table = pulls_table(self.summary, self.varied, facts, ci=ci, bold_best=bold_best)
         return "\n".join([table, *(f"% {note}" for note in self.notes), ""])
 
     def to_csv(self) -> str:

@@ -33,13 +33,7 @@ _TABLE = r"""\begin{{{float}}}
 
 
 def pulls_table(
-    summary: pd.DataFrame,
-    varied: list[str],
-    facts: list[str],
-    trials: str,
-    *,
-    ci: bool,
-    bold_best: bool,
+    summary: pd.DataFrame, varied: list[str], facts: list[str], *, ci: bool, bold_best: bool
 ) -> str:
     """One row per policy, by its display name, and one column per combination of the varied
     settings.
@@ -47,8 +41,8 @@ def pulls_table(
     Medians where a tail is heavy; `ci` adds intervals, `bold_best` prints the fewest pulls of a
     column in bold. A mean with unfinished trials is a lower bound, and never the best.
 
-    The caption has the `facts` and `trials`. Tables that differ in anything but their numbers have
-    different labels; more trials keep the label.
+    The caption has the `facts`. The label stands for everything but numbers and the last fact: how
+    many trials there are.
     """
     measure = measure_of(summary)
     heads = places(summary, varied, equation).replace("", "pulls")
@@ -64,8 +58,8 @@ def pulls_table(
         float="table*" if ci and table.shape[1] > 2 else "table",
         kind=measure.short.capitalize(),
         intervals=r", 95\% intervals" if ci else "",
-        caption=", ".join([*facts, trials]),
-        label=f"{zlib.crc32(repr([facts, varied, list(table.index), ci, bold_best]).encode()):08x}",
+        caption=", ".join(facts),
+        label=f"{zlib.crc32(repr([facts[:-1], varied, list(table.index), ci, bold_best]).encode()):08x}",
         columns="r" * table.shape[1],
         heads=" & ".join(table.columns),
         rows=" \\\\\n    ".join(rows),
