@@ -204,7 +204,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         if self._law is None:
             raise ResetNeeded("There is no play yet: call env.reset() first")
         if self._instance is None:
-            self._instance = Instance(*self._law[:3], allow_ties=True, allow_overlap=True)
+            means, clusters, *_, rewards = self._law
+            self._instance = Instance(means, clusters, rewards, allow_ties=True, allow_overlap=True)
         return self._instance
 
     @property
@@ -233,7 +234,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._instance = drawn = self.draw_instance(seed)
         self.check_size(drawn)
         good = drawn.good_arms(self.epsilon)
-        self._law = Law(drawn.means, drawn.clusters, drawn.rewards, drawn.best_arms, good)
+        self._law = Law(drawn.means, drawn.clusters, drawn.best_arms, good, drawn.rewards)
         return drawn
 
     def _begin(self) -> None:

@@ -36,9 +36,9 @@ class Law(NamedTuple):
 
     means: Floats
     clusters: Ints
-    rewards: RewardModel
     best: Ints
     good: Bools
+    rewards: RewardModel
 
 
 class GameSettings:
