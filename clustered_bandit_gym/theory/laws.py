@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -30,24 +31,30 @@ from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 
 @dataclass(eq=False)
 class Laws(ABC):
-    """An array of laws of one family: here of one that its means describe.
+    """An array of laws of one family.
 
-    `low` and `high` are the ends of the support. One law is described by so many `numbers`.
+    `parameters` describe them: here their means. `low` and `high` are the ends of the support. One
+    law is described by so many `numbers`.
     """
 
-    means: Floats
+    parameters: Floats
     low = -np.inf
     high = np.inf
     numbers = 1
 
+    @cached_property
+    def means(self) -> Floats:
+        return self.parameters
+
     def __getitem__(self, index: Any) -> Self:
-        return replace(self, means=self.means[index])
+        return replace(self, parameters=self.parameters[index])
 
     def moved_to(self, targets: Floats) -> Self:
-        return replace(self, means=targets)
+        return replace(self, parameters=targets)
 
     def mixed_with(self, others: Self, share: Floats) -> Self:
-        return replace(self, means=(1 - share) * self.means + share * others.means)
+        mixed = (1 - share) * self.parameters + share * others.parameters
+        return replace(self, parameters=mixed)
 
     @abstractmethod
     def slope(self, targets: Floats) -> tuple[Floats, Floats]: ...
@@ -81,44 +88,42 @@ class BernoulliLaws(Laws):
         return rel_entr(self.means, others.means) + rel_entr(1 - self.means, 1 - others.means)
 
 
+@dataclass(eq=False)
 class CategoricalLaws(Laws):
-    """`probabilities` has the array's shape and one axis more, for the values of `support`."""
+    """`parameters` are the probabilities of the values of `support`, along one axis more."""
 
-    def __init__(self, support: Floats, probabilities: Floats) -> None:
-        super().__init__(probabilities @ support)
-        self.support = support
-        self.probabilities = probabilities
-        self.low = float(support[0])
-        self.high = float(support[-1])
-        self.numbers = support.size
+    support: Floats
 
-    def __getitem__(self, index: Any) -> CategoricalLaws:
-        return CategoricalLaws(self.support, self.probabilities[index])
+    def __post_init__(self) -> None:
+        self.low, self.high = self.support[[0, -1]].tolist()
+        self.numbers = self.support.size
 
-    def mixed_with(self, others: CategoricalLaws, share: Floats) -> CategoricalLaws:
-        share = share[..., None]
-        mixed = (1 - share) * self.probabilities + share * others.probabilities
-        return CategoricalLaws(self.support, mixed)
+    @cached_property
+    def means(self) -> Floats:
+        return self.parameters @ self.support
+
+    def mixed_with(self, others: Self, share: Floats) -> Self:
+        return super().mixed_with(others, share[..., None])
 
     def kl(self, others: CategoricalLaws) -> Floats:
-        return rel_entr(self.probabilities, others.probabilities).sum(axis=-1)
+        return rel_entr(self.parameters, others.parameters).sum(axis=-1)
 
     @np.errstate(divide="ignore", invalid="ignore")
     def slope(self, targets: Floats) -> tuple[Floats, Floats]:
         theta, distance, scale = self._tilt(targets)
-        ratio = self.probabilities * scale**2
+        ratio = self.parameters * scale**2
         return theta, ratio.sum(axis=-1) / (ratio * distance**2).sum(axis=-1)
 
     @np.errstate(divide="ignore", invalid="ignore")
-    def moved_to(self, targets: Floats) -> CategoricalLaws:
+    def moved_to(self, targets: Floats) -> Self:
         theta, _, scale = self._tilt(targets)
-        moved = np.nan_to_num(self.probabilities * scale)
+        moved = np.nan_to_num(self.parameters * scale)
         # Where an end of the support has no mass of its own, or all of it must go there: what is
         # missing to 1.
         missing = np.maximum(1 - moved.sum(axis=-1), 0.0)
         moved[..., -1] += np.where(theta > 0, missing, 0.0)
         moved[..., 0] += np.where(theta < 0, missing, 0.0)
-        return CategoricalLaws(self.support, moved / moved.sum(axis=-1, keepdims=True))
+        return replace(self, parameters=moved / moved.sum(axis=-1, keepdims=True))
 
     def _tilt(self, targets: Floats) -> tuple[Floats, Floats, Floats]:
         """θ, X − target, and 1/(1 − θ(X − target)) for values X with mass, else 0.
@@ -132,11 +137,11 @@ class CategoricalLaws(Laws):
         right = np.where(targets <= self.means, 0.0, 1 / (self.high - targets))
 
         def scale(theta: Floats) -> Floats:
-            return np.where(self.probabilities > 0, 1 / (1 - theta[..., None] * distance), 0.0)
+            return np.where(self.parameters > 0, 1 / (1 - theta[..., None] * distance), 0.0)
 
         def slopes(theta: Floats) -> tuple[Floats, Floats, Floats]:
             terms = distance * scale(theta)
-            weighted = self.probabilities * terms
+            weighted = self.parameters * terms
             second = (weighted * terms).sum(axis=-1)
             return weighted.sum(axis=-1), second, 1e-12 * np.abs(weighted).sum(axis=-1)
 
@@ -182,5 +187,5 @@ def laws_of(instance: Instance) -> Laws:
     if isinstance(rewards, Bernoulli):
         return BernoulliLaws(instance.means)
     if isinstance(rewards, Categorical):
-        return CategoricalLaws(rewards.support, rewards.probabilities)
+        return CategoricalLaws(rewards.probabilities, rewards.support)
     raise TypeError(f"no lower bound for rewards of type {type(rewards).__name__}")

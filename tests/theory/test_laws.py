@@ -23,7 +23,7 @@ def test_divergences() -> None:
     assert GaussianLaws(one, s).kl(GaussianLaws(other, s)) == pytest.approx(numeric, rel=1e-8)
     direct = a * np.log(a / b) + (1 - a) * np.log((1 - a) / (1 - b))
     assert BernoulliLaws(one).kl(BernoulliLaws(other)) == pytest.approx(direct)
-    found = CategoricalLaws(SUPPORT, LAWS[[0, 0]]).kl(CategoricalLaws(SUPPORT, LAWS[[1, 2]]))
+    found = CategoricalLaws(LAWS[[0, 0]], SUPPORT).kl(CategoricalLaws(LAWS[[1, 2]], SUPPORT))
     assert found[0] == pytest.approx(stats.entropy(LAWS[0], LAWS[1]))
     assert found[1] == np.inf, "the other law misses a value"
 
@@ -52,7 +52,7 @@ def test_k_inf_against_direct_optimisation(law: int, lift: float) -> None:
         ).fun
         for start in (p + 0.05, np.array([0.05, 0.05, 0.1, 0.8]))
     )
-    laws = CategoricalLaws(SUPPORT, p[None])
+    laws = CategoricalLaws(p[None], SUPPORT)
     moved = laws.moved_to(np.array([target]))
     assert moved.means == pytest.approx(target)
     assert laws.kl(moved) == pytest.approx(best, rel=2e-5, abs=1e-7)
