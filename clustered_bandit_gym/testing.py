@@ -100,9 +100,8 @@ def check_policy(
     """Check a policy's contract on small games with every reward model, among them odd ones.
 
     Answers of the right form; the same seeds give the same play on a copy; settings are plain
-    values; the agents of a `Policy` do not see each other.
-    Prints what was played, and what the policy does not cope with though it need not: games where M
-    or η is not told, ε > 0.
+    values; the agents of a `Policy` do not see each other. Prints what was played, and what the
+    policy does not cope with though it need not: games where M or η is not told, ε > 0.
 
     Args:
         policy: the player.
@@ -127,14 +126,20 @@ def check_policy(
         return row
 
     games = odd_instances()
-    for name in games:
+    for name, instance in games.items():
         row = played(policy, name)
         assert row["correct"] is not None, f"{name} ({row['message']})"
         assert same_data(row, played(copy, name)), (
             f"{name}: the same seeds on a copy play differently"
         )
-    if isinstance(policy, Policy):
-        check_blocks(policy, seed, max_pulls)
+        if isinstance(policy, Policy):
+            env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
+            differ = crosstalk(policy, env, seed, seed)
+            assert not differ, (
+                f"{name}: in blocks of one agent the policy plays differently ({differ}): a local "
+                "program lets agents use each other's rewards, which were not sent, or draws "
+                "random numbers elsewhere than from block.random"
+            )
     # What a policy need not cope with.
     variants: dict[str, dict[str, Any]] = {
         "n_clusters=None": {"told": {"n_clusters": None}},
@@ -171,19 +176,6 @@ def _limited(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def check_blocks(policy: Policy, seed: int = 0, max_pulls: int = 2_000_000) -> None:
-    """Agents of a block must not see each other: played in blocks of one agent the policy must do
-    the same."""
-    for name, instance in odd_instances().items():
-        env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
-        differ = crosstalk(policy, env, seed, seed)
-        assert not differ, (
-            f"{name}: in blocks of one agent the policy plays differently ({differ}): a local "
-            "program lets agents use each other's rewards, which were not sent, or draws random "
-            "numbers elsewhere than from block.random"
-        )
 
 
 def odd_instances() -> dict[str, Instance]:

@@ -11,7 +11,6 @@ import pytest
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.testing import (
-    check_blocks,
     check_clustered_env,
     check_policy,
     odd_instances,
@@ -206,4 +205,4 @@ class SubtractsWithGlobalDice(cbg.Policy):
 
 def test_global_random_numbers_do_not_hide_agents_that_see_each_other() -> None:
     with pytest.raises(AssertionError, match="blocks of one agent"):
-        check_blocks(SubtractsWithGlobalDice())
+        check_policy(SubtractsWithGlobalDice())
