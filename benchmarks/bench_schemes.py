@@ -84,8 +84,8 @@ def _graph(instance: Instance) -> Iterator[Figure]:
     assert play.problem.eta is not None
     block = Block(play, play.agents)
     n, k = instance.n_agents, instance.n_arms
-    gamma, rounds = (DELTA / (12 * n * k)) ** (4 / 3), int(np.ceil(np.log2(17 / play.problem.eta)))
-    active, estimates = elimination.elimination(block, np.arange(k), gamma, rounds=rounds)
+    gamma, precision = (DELTA / (12 * n * k)) ** (4 / 3), 2 * play.problem.eta / 17
+    active, estimates = elimination.elimination(block, np.arange(k), gamma, precision)
     left = np.flatnonzero(active.sum(axis=1) > 1)
     found = components(estimates[left], active[left], play.problem.eta / 2)
     yield Figure(
@@ -95,7 +95,7 @@ def _graph(instance: Instance) -> Iterator[Figure]:
     )
     value = ratio(
         lambda: components(estimates[left], active[left], play.problem.eta / 2),
-        lambda: elimination.elimination(block, np.arange(k), gamma, rounds=rounds),
+        lambda: elimination.elimination(block, np.arange(k), gamma, precision),
         repeats=5,
         clock=process_time,
     )

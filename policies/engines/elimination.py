@@ -47,9 +47,14 @@ def round_size(n_arms: Any, gamma: float, r: int, sigma: float = 1.0) -> Any:
     )
 
 
-def separating_rounds(eta: float) -> int:
-    """R = ⌈log2(1/η) + 1⌉ ≥ 1, after which arms η below the best are gone; 0 if η is infinite."""
-    return max(1, math.ceil(math.log2(1 / eta) + 1)) if math.isfinite(eta) else 0
+def separating_rounds(precision: float | None) -> float:
+    """R = ⌈log2(1/precision) + 1⌉ ≥ 1, after which arms that far below the best are gone.
+
+    0 if the precision is infinite; infinite if there is none.
+    """
+    if precision is None:
+        return math.inf
+    return max(1, math.ceil(math.log2(1 / precision) + 1)) if math.isfinite(precision) else 0
 
 
 def elimination(
@@ -57,8 +62,6 @@ def elimination(
     arms: Ints,
     gamma: float,
     precision: float | None = None,
-    *,
-    rounds: int | None = None,
     within: np.ndarray | None = None,
 ) -> tuple[np.ndarray, Floats]:
     """SE(A, γ, R) at every agent of `block`, in lock-step (Even-Dar, Mannor and Mansour 2002).
@@ -71,9 +74,9 @@ def elimination(
     Args:
         arms: (k,) the arms considered; columns of the tables below.
         gamma: error budget of each agent's call.
-        precision: play the rounds after which arms this far below the best are gone; None runs
-            until one arm is left. If two arms tie, `BudgetExceeded` ends it.
-        rounds: R itself, in place of `precision`.
+        precision: play the R rounds after which arms this far below the best are gone
+            (`separating_rounds`); None runs until one arm is left. If two arms tie,
+            `BudgetExceeded` ends it.
         within: (n, k) booleans, each agent's initial set if it is not all of `arms`.
 
     Returns:
@@ -81,8 +84,7 @@ def elimination(
         estimates: (n, k) each arm's average in the last round that pulled it; 0 for an arm never
             pulled.
     """
-    if precision is not None:
-        rounds = separating_rounds(precision)
+    rounds = separating_rounds(precision)
     active = np.ones((len(block), arms.size), dtype=np.bool_) if within is None else within.copy()
     estimates = np.zeros(active.shape)
     # Agents that have all arms draw a grid; those that have lost one draw the cells that are left.
@@ -92,7 +94,7 @@ def elimination(
     row, column = np.nonzero(active & (~complete & (sizes > 1))[:, None])
     each = within is not None  # one number for all agents is drawn faster
     r = 0
-    while (whole.size or row.size) and (rounds is None or r < rounds):
+    while (whole.size or row.size) and r < rounds:
         r += 1
         times = round_size(sizes if each else arms.size, gamma, r, block.problem.sigma)
         if row.size:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from clustered_bandit_gym.game.federation import Block, FederationView
@@ -69,16 +67,16 @@ class ClBAI(Policy):
         (eta,) = require(self.name, p, "eta")
         all_arms = np.arange(p.n_arms)
         gamma = (p.delta / (12 * p.n_agents * p.n_arms)) ** (4 / 3)
-        rounds = max(1, math.ceil(math.log2(17 / eta))) if math.isfinite(eta) else 0
 
         def shortlist(block: Block) -> tuple[ArmSet, Reals]:
-            active, estimates = elimination(block, all_arms, gamma, rounds=rounds)  # line 4
+            # Line 4: R = ⌈log2(17/η)⌉ rounds, after which arms 2η/17 below the best are gone.
+            active, estimates = elimination(block, all_arms, gamma, 2 * eta / 17)
             block.save("shortlist", active)
             return ArmSet(active), Reals(estimates)  # line 5
 
         def go_on(block: Block, _: np.ndarray) -> ArmIndex:
             active, averages = elimination(  # line 21
-                block, all_arms, budget, p.epsilon or None, within=block.load("shortlist")
+                block, all_arms, budget, p.epsilon or None, block.load("shortlist")
             )
             return ArmIndex(leaders(averages, active), among=p.n_arms)  # line 22
 

@@ -71,6 +71,11 @@ def replay(
     return found
 
 
+def ending_after(rounds: int | None) -> float | None:
+    """The precision for which so many rounds are played."""
+    return None if rounds is None else 2.0 ** (1 - rounds)
+
+
 @pytest.mark.parametrize("rounds", [None, 1, 3])
 @pytest.mark.parametrize("kind", ["all arms", "some arms", "own sets"])
 @pytest.mark.parametrize("sigma", [1.0, 0.3])
@@ -94,7 +99,7 @@ def test_every_agent_does_what_it_would_do_alone(
         within[2, [0, 8]] = True
         within[~within.any(axis=1), 0] = True
     before = None if within is None else within.copy()
-    active, estimates = elimination(block, arms, 0.3, rounds=rounds, within=within)  # type: ignore[arg-type]
+    active, estimates = elimination(block, arms, 0.3, ending_after(rounds), within)  # type: ignore[arg-type]
     assert within is None or np.array_equal(within, before)
     lengths = set()
     for i in range(n):
@@ -122,7 +127,7 @@ def test_an_agent_alone_does_the_same(rounds: int | None) -> None:
             rng.choice([0.0, 0.3, 0.7, 1.0], size=(1, 7)) + rng.random((1, 7)), seed
         )
         arms = np.arange(7) if seed % 2 else np.array([0, 2, 3, 6])
-        active, estimates = elimination(block, arms, 0.2, rounds=rounds)  # type: ignore[arg-type]
+        active, estimates = elimination(block, arms, 0.2, ending_after(rounds))  # type: ignore[arg-type]
         left, expected = replay(block.log[0], arms.tolist(), 0.2, rounds or math.inf, 1.0)
         assert active.shape == estimates.shape == (1, arms.size)
         assert arms[active[0]].tolist() == left
@@ -145,7 +150,8 @@ def test_fast_path_and_reference_on_the_same_stream(rounds: int | None) -> None:
         def pull(arm: int, times: int, block: cbg.Block = block) -> float:
             return float(block.pull(np.array([0]), np.array([arm]), times)[0])
 
-        active, estimates = elimination(cbg.Block(one, one.agents), arms, 0.2, rounds=rounds)
+        block = cbg.Block(one, one.agents)
+        active, estimates = elimination(block, arms, 0.2, ending_after(rounds))
         left, mean = reference_elimination(
             pull, range(5), 0.2, math.inf if rounds is None else rounds
         )
@@ -229,7 +235,7 @@ def test_error_rate_where_errors_can_be_seen() -> None:
 
     def run(rounds: int | None) -> np.ndarray:
         def program(block: cbg.Block) -> cbg.ArmSet:
-            return cbg.ArmSet(elimination(block, np.arange(n_arms), gamma, rounds=rounds)[0])
+            return cbg.ArmSet(elimination(block, np.arange(n_arms), gamma, ending_after(rounds))[0])
 
         return federation.local(federation.agents, program)
 
