@@ -27,13 +27,17 @@ FILE = "trials.sqlite"
 #: Format of the file.
 _SCHEMA = 3
 
-_TABLES = """
+#: `synchronous = NORMAL` survives a killed process row by row; a power cut may cost the last rows.
+_TABLES = f"""
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
 CREATE TABLE IF NOT EXISTS trials (
     number INTEGER PRIMARY KEY, env TEXT NOT NULL, policy TEXT NOT NULL, versions TEXT NOT NULL,
     seed TEXT NOT NULL, trial INTEGER NOT NULL, outcome TEXT NOT NULL, row TEXT NOT NULL,
     UNIQUE (env, policy, versions, seed, trial));
 CREATE TABLE IF NOT EXISTS current (
     env TEXT, label TEXT, seed TEXT, policy TEXT, versions TEXT, PRIMARY KEY (env, label, seed));
+PRAGMA user_version = {_SCHEMA};
 """
 
 
@@ -56,10 +60,9 @@ class Store:
     """
 
     def __init__(self, folder: str | Path, create: bool = True) -> None:
-        self.folder = Path(folder)
-        self.path = self.folder / FILE
+        self.path = Path(folder) / FILE
         if not create and not self.path.exists():
-            raise UserError(f"{self.folder} holds no trials (it has no {FILE})")
+            raise UserError(f"{folder} holds no trials (it has no {FILE})")
         try:
             self._db = self._open(create)
         except (sqlite3.Error, OSError) as error:
@@ -67,17 +70,13 @@ class Store:
 
     def _open(self, create: bool) -> sqlite3.Connection:
         if create:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
         # A database in WAL mode needs files beside it, unless nobody can write there. A reader that
         # may write takes them away when it closes.
-        mode = "mode=rw" if os.access(self.folder, os.W_OK) else "immutable=1"
-        address = f"{self.path.resolve().as_uri()}?{'mode=rwc' if create else mode}"
+        mode = "mode=rwc" if os.access(self.path.parent, os.W_OK) else "immutable=1"
         # Autocommit: every insert is a transaction.
+        address = f"{self.path.resolve().as_uri()}?{mode}"
         db = sqlite3.connect(address, uri=True, timeout=60, isolation_level=None)
-        if create:
-            db.execute("PRAGMA journal_mode=WAL")
-            # NORMAL survives a killed process row by row; a power cut may cost the last rows.
-            db.execute("PRAGMA synchronous=NORMAL")
         (found,) = db.execute("PRAGMA user_version").fetchone()
         if found not in (0, 2, _SCHEMA):
             raise UserError(
@@ -89,7 +88,7 @@ class Store:
             reason = state.replace("\n", " ")
             raise UserError(f"{self.path} is damaged ({reason}); restore it from a copy")
         if create:
-            db.executescript(_TABLES + f"PRAGMA user_version = {_SCHEMA};")
+            db.executescript(_TABLES)
         return db
 
     def _ask(self, statement: str, values: tuple[Any, ...] = ()) -> Iterator[Any]:
