@@ -40,8 +40,7 @@ class Cell:
     @cached_property
     def plain_kwargs(self) -> dict[str, Any]:
         """The keywords as rows show them."""
-        result: dict[str, Any] = plain(self.kwargs)
-        return result
+        return dict(plain(self.kwargs))
 
     def make(self) -> Env:
         """The environment; raises `UserError` where the id or the keywords are wrong."""
@@ -145,8 +144,7 @@ def settings_of(policy: Any) -> dict[str, Any]:
     if not isinstance(settings, dict):
         attributes = getattr(policy, "__dict__", {})
         settings = {key: one for key, one in attributes.items() if not key.startswith("_")}
-    result: dict[str, Any] = plain(settings)
-    return result
+    return dict(plain(settings))
 
 
 def rebuild_policy(path: str, settings: dict[str, Any], allow: Sequence[str] = ()) -> Any:

@@ -151,10 +151,6 @@ class Store:
         for text, label in found:
             yield self._parse(text) | {"policy": label}
 
-    def rows(self) -> list[Row]:
-        """All rows of `stream` as a list."""
-        return list(self.stream())
-
     def columns(self) -> dict[str, list[Any]]:
         """All rows of `stream`, column by column; NaN where a row has no such value.
 

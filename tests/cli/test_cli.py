@@ -83,12 +83,12 @@ def test_an_audit_is_kept_resumed_and_written_in_any_format(tmp_path: Path) -> N
     assert first["verdict"] == "FAIL"
     with cbg.Store(out, create=False) as store:
         kept = len(store)
-        seconds = [row["seconds"] for row in store.rows()]
+        seconds = [row["seconds"] for row in store.stream()]
     assert kept == sum(cell["trials"] for cell in first["cells"])
     again = json.loads(call(*base, "--format", "json", code=FAILED))
     assert again == first
     with cbg.Store(out, create=False) as store:
-        assert [row["seconds"] for row in store.rows()] == seconds  # nothing was played again
+        assert [row["seconds"] for row in store.stream()] == seconds  # nothing was played again
     table = csv(call(*base, "--format", "csv", code=FAILED))
     assert list(table["errors"]) == [cell["errors"] for cell in first["cells"]]
     assert "'latex' is not one of" in error(*base, "--format", "latex")

@@ -49,7 +49,7 @@ def test_a_row_runs_no_code(
     monkeypatch.chdir(kept)
     Path("ran.py").write_text("open('ran', 'w').close()\n")
     with cbg.Store(kept, create=False) as store:
-        row = store.rows()[0] | change_of_row
+        row = next(store.stream()) | change_of_row
     with pytest.raises(
         UserError, match=r'allow=\["(subprocess|ran)"\] if you trust it|neither a policy'
     ):

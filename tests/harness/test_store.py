@@ -38,12 +38,12 @@ def test_rows_of_changed_code_are_left_out(tmp_path: Path) -> None:
             place = Place("env", policy, "v", "0")
             store.announce("p", place)
             store.put(place, 0, row(mark=policy))
-        assert [kept["mark"] for kept in store.rows()] == ["old again"]
+        assert [kept["mark"] for kept in store.stream()] == ["old again"]
         assert len(store) == 3
         store.announce(
             "p", Place("env", "new", "v", "0")
         )  # back to earlier code: its rows count again
-        assert [kept["mark"] for kept in store.rows()] == ["new"]
+        assert [kept["mark"] for kept in store.stream()] == ["new"]
 
 
 def test_a_reader_leaves_no_files_behind(tmp_path: Path) -> None:

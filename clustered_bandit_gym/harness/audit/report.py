@@ -64,11 +64,6 @@ class AuditReport(Document):
         return "FAIL" if failed else "PASS" if words == {"PASS"} else "INCONCLUSIVE"
 
     @property
-    def passed(self) -> bool:
-        """Every cell passed. `word` tells a failure from an open question."""
-        return self.word == "PASS"
-
-    @property
     def text(self) -> str:
         """The verdict in words."""
         lines = []
