@@ -19,7 +19,6 @@ import threading
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import as_completed
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
 from types import ModuleType
 from typing import Any
@@ -62,10 +61,7 @@ def play_in_processes(
     while left:
         try:
             with _sigterm(), _workers(packed, min(n_jobs, len(left))) as pool:
-                try:
-                    sent = {pool.schedule(_play, (one,), timeout=max_seconds): one for one in left}
-                except RuntimeError as error:  # pebble: its workers are gone
-                    raise BrokenProcessPool("they end as they start") from error
+                sent = {pool.schedule(_play, (one,), timeout=max_seconds): one for one in left}
                 for future in as_completed(sent):
                     task = sent.pop(future)
                     row = _row_of(future, work, task, deaths, max_seconds)
@@ -73,7 +69,7 @@ def play_in_processes(
                         del left[task]
                         starts = 0
                         yield task, row
-        except (BrokenProcessPool, OSError, EOFError) as error:
+        except (RuntimeError, OSError, EOFError) as error:
             # All workers died while they had no trial. Start new ones; if these die as well, they
             # cannot start at all.
             starts += 1
