@@ -152,7 +152,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             if self.batch_rewards is not None:
                 drawn, rows = self._buffer.take(1, self.np_random)
                 arrays = (drawn[name][rows.start] for name in Law._fields[:-1])
-                self._law = Law(*arrays, rewards=self.batch_rewards)
+                self._law = Law._make([*arrays, self.batch_rewards])
                 self._instance = self.fixed_instance
                 told = self.told_of(drawn, rows.start)
             else:
