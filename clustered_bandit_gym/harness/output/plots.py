@@ -20,7 +20,7 @@ from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, Locator, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.layout import Measure, axis_name, measure_of, panels_of
@@ -149,25 +149,27 @@ def _draw(
 def _mark_values(ax: Axes, x: str, values: list[float]) -> None:
     """The axis of a swept setting, with a tick at each of a few values."""
     ax.set_xlabel(axis_name(x))
+    at = np.array(values)
     if values[0] > 0 and values[-1] >= 3 * values[0]:
         ax.set_xscale("log")
+        at = np.log(values)
     if len(values) <= 8:
-        ax.set_xticks(values, [f"{value:g}" for value in values])
+        # A label too close to the one before it is left out.
+        room = np.diff(at, prepend=-np.inf) > 0.07 * (at[-1] - at[0])
+        ax.set_xticks(
+            values, [f"{value:g}" * bool(free) for value, free in zip(values, room, strict=True)]
+        )
         ax.set_xticks([], minor=True)
 
 
 def _mark_narrow(axis: Axis) -> None:
     """Ticks of a log axis of less than two decades, on which powers of ten are too few."""
     low, high = axis.get_view_interval()
-    if axis.get_scale() != "log" or isinstance(axis.get_major_locator(), FixedLocator):
-        return
-    if high < 100 * low:
-        locator: Locator = LogLocator(subs=(1, 2, 5))
-        if high < 10 * low:
-            locator = LogLocator(subs=(1, 1.5, 2, 3, 5, 7))
-        if high < 3 * low:
-            locator = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
-        axis.set_major_locator(locator)
+    marked = isinstance(axis.get_major_locator(), FixedLocator)
+    if axis.get_scale() == "log" and not marked and high < 100 * low:
+        few, even = LogLocator(subs=(1, 2, 5)), MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
+        more = LogLocator(subs=(1, 1.5, 2, 3, 5, 7))
+        axis.set_major_locator(even if high < 3 * low else more if high < 10 * low else few)
         axis.set_major_formatter(lambda value, _: _tick(value))
         axis.set_minor_locator(NullLocator())
 

@@ -333,6 +333,11 @@ def test_a_figure_for_a_paper(tmp_path: Path) -> None:
         board.plot(style="poster")
 
 
+def test_labels_of_swept_values_keep_clear_of_each_other() -> None:
+    ax = grid({"naive": 1.0}, (6, 12, 102, 120), (0.1,)).plot(style="paper").axes[0]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["6", "12", "102", ""]
+
+
 @pytest.mark.parametrize("span", [1.03, 1.3, 2.2, 4.5, 8, 30, 90, 150])
 def test_a_narrow_log_axis_has_ticks_that_can_be_read(span: float) -> None:
     """Two to seven, with labels that are their values; powers of ten from two decades on."""
