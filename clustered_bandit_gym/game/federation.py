@@ -20,7 +20,6 @@ from clustered_bandit_gym._types import Array, Floats, Ints, Rng
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, ProgramFailed, UserError
 from clustered_bandit_gym.game.checks import indices, read_only
 from clustered_bandit_gym.game.isolation import Isolation, program_name
-from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.payloads import Payload, alphabet, as_made
 from clustered_bandit_gym.game.play import Play
 from clustered_bandit_gym.game.problem import Problem
@@ -207,16 +206,16 @@ class Federation(Channel, Play):
 class FederationView(Channel):
     """The centre's side of a play: everything a policy may use, nothing that it could change.
 
-    It has the methods of a `Federation` with two differences. Attributes are read-only, and what
-    they return are copies. `stop` is final and returns None: a policy does not learn whether it was
-    right. Counts, ledger and judgement are kept in the federation itself, which no public name
-    leads to.
+    It has the methods of a `Federation`. Attributes are read-only. `stop` is final and returns None:
+    a policy does not learn whether it was right. Counts of pulls, ledger and judgement are kept in
+    the federation itself, which no public name leads to: the time at which an agent stops carries
+    information.
 
     Args:
         federation: the `Federation`.
         strict: nothing comes from the agents but what they send. Local programs run as serialised
             copies. An exception in a program, or a spent budget, ends the play, and what it says is
-            not shown to the policy. The centre does not see how many pulls the agents made.
+            not shown to the policy.
 
     Attributes:
         problem: what the learner is told; the harness judges by its own copy.
@@ -241,45 +240,12 @@ class FederationView(Channel):
         vars(self).update(problem=copy(federation.told), _play=federation)
         federation.isolation = Isolation(self) if strict else None
 
-    @property
-    def pulls(self) -> int:
-        """Pulls made so far."""
-        return self._counts().pulls
-
-    @property
-    def pulls_per_agent(self) -> Ints:
-        """(N,) pulls made at each agent so far, a copy."""
-        return self._counts().pulls_per_agent
-
-    @property
-    def pulls_by_phase(self) -> dict[str, int]:
-        """Pulls made in each phase so far, a copy."""
-        return dict(self._counts().pulls_by_phase)
-
-    @property
-    def rounds(self) -> int:
-        """Exchanges between centre and agents so far."""
-        return self._play.rounds
-
-    @property
-    def ledger(self) -> Ledger:
-        """A copy of the ledger as it stands: what was sent so far."""
-        return self._play.ledger.copy()
-
     def stop(self, arms: ArrayLike) -> None:
         """End the play with one arm per agent (N,).
 
         The first stop is final. Returning the arms has the same effect.
         """
         self._play.stop(arms)
-
-    def _counts(self) -> Play:
-        if self._play.isolation is not None:
-            raise AttributeError(
-                "strict mode: the centre does not see how many pulls the agents made; let them "
-                "send it, or count the pulls that it orders itself"
-            )
-        return self._play
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(
