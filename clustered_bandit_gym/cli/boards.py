@@ -44,9 +44,10 @@ def list_all() -> None:
         ("Policies, and what their promise rests on", policies),
         ("Engines of naive, bai-cl and bai-cl++, e.g. naive:engine=mixture", ENGINES),
     ):
-        typer.echo(
-            "\n".join([title, *(f"  {name:30} {about}" for name, about in lines.items()), ""])
-        )
+        typer.echo(title)
+        for name, about in lines.items():
+            typer.echo(f"  {name:30} {about}")
+        typer.echo()
     typer.echo(
         "Your own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py here."
     )

@@ -331,13 +331,13 @@ def drive(
 
     study = Study(policy, problem, path, seed, values=values)
     hidden = None if progress is None else not progress  # None: unless in a terminal
-    with progress_bar(unit=" pulls", unit_scale=True, disable=hidden) as bar:
+    before = study.status.pulls
+    with progress_bar(initial=before, unit=" pulls", unit_scale=True, disable=hidden) as bar:
         while (order := study.ask()) is not None:
-            bar.update(study.status.pulls - bar.n)
             if order.tells:
                 warnings.warn("pull returned fewer rewards than asked for", stacklevel=2)
             bar.set_description(f"order {order.id}, {order.phase}")
             result = pull(order.agents, order.arms, order.times)
             study.tell(order, **(result if isinstance(result, dict) else {"rewards": result}))
-        bar.update(study.status.pulls - bar.n)
+            bar.update(study.status.pulls - bar.n)
     return study
