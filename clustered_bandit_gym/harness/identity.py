@@ -248,7 +248,7 @@ class _Writer(Copier):
             return FunctionType, (value.__code__,), _state(value)
         reduced = super().reducer_override(value)
         if users and isinstance(value, type) and len(reduced) > 2:  # not `NoneType`
-            for name in ("__firstlineno__", "__static_attributes__"):
+            for name in ("__firstlineno__", "__static_attributes__", "__annotations_cache__"):
                 reduced[2][0].pop(name, None)
         return reduced
 

@@ -5,6 +5,7 @@ differs.
 from __future__ import annotations
 
 import importlib
+import os
 import random
 import subprocess
 import sys
@@ -164,16 +165,45 @@ def test_a_policy_in_a_script_has_the_hash_of_its_own_code(tmp_path: Path) -> No
         assert spec(**edit) != first, edit
 
 
-def test_the_hash_is_the_same_in_another_process() -> None:
-    code = (
-        "from clustered_bandit_gym.policies import BAICl; "
-        "from clustered_bandit_gym.harness.identity import policy_key; "
-        "print(policy_key(BAICl()))"
-    )
-    fresh = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    assert fresh == policy_key(BAICl())
+USERS = """
+import enum, functools, re
+import clustered_bandit_gym as cbg
+from clustered_bandit_gym.harness.identity import policy_key
+from clustered_bandit_gym.policies import BAICl
+
+class Kind(enum.Enum):
+    ONE = "one kind"
+
+WORDS = {"some", "words", "in", "a set"}
+
+@functools.cache
+def known(word):
+    return word in {"some", "words", "more"} and re.match("a b", word)
+
+class Mine(cbg.Policy):
+    def __init__(self):
+        self.names = frozenset(WORDS)
+        self.call = functools.partial(known, "a word")
+
+    def solve(self, federation):
+        return [Kind.ONE, WORDS, lambda: known("x")]
+
+print(policy_key(BAICl()), policy_key(Mine()))
+"""
+
+
+def test_the_hash_is_the_same_in_another_process(tmp_path: Path) -> None:
+    """Whatever the order of sets, and the lines above the code."""
+    keys = set()
+    for seed in ("1", "2"):
+        (tmp_path / "script.py").write_text("\n" * int(seed) + USERS)
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, str(tmp_path / "script.py")]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        keys.add(done.stdout)
+    assert len(keys) == 1
+    assert keys.pop().startswith(policy_key(BAICl()))
 
 
 def test_versions_of_installed_libraries_count(monkeypatch: pytest.MonkeyPatch) -> None:
