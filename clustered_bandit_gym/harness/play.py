@@ -117,7 +117,6 @@ def play(
     strict: bool = True,
     trial: int = 0,
     bound: bool = True,
-    label: str | None = None,
     env_kwargs: dict[str, Any] | None = None,
 ) -> Row:
     """One episode of any player on any environment of this package.
@@ -136,8 +135,7 @@ def play(
         strict: nothing reaches the policy from the agents but what they send; see
             `FederationView`.
         bound: compute the instance's lower bound on the pulls.
-        label, env_kwargs: what the row says of the player and the environment; by default what
-            they say themselves.
+        env_kwargs: what the row says of the environment; by default what it says itself.
 
     Returns:
         A flat dict of plain values. `outcome` is "solved", "wrong", "budget" or "error"; runs over
@@ -147,7 +145,7 @@ def play(
         `suspicious_communication`: all answers are right, but the bits sent up cannot carry half of
         the information in them.
     """
-    ((name, policy),) = resolve_policies(policy)
+    ((label, policy),) = resolve_policies(policy)
     if stepwise and not hasattr(policy, "solve"):
         raise UserError(f"stepwise play needs a policy with solve(federation); got {policy!r}")
     if isinstance(env, str):
@@ -156,7 +154,7 @@ def play(
         env_kwargs = dict(env.spec.kwargs) if env.spec is not None else {}
         env_kwargs.pop("disable_env_checker", None)
     cell = Cell(type(env.unwrapped).__name__, env_kwargs)
-    spec = TrialSpec(cell, policy, label or name, seed, trial, stepwise, strict, bound)
+    spec = TrialSpec(cell, policy, label, seed, trial, stepwise, strict, bound)
     return play_trial(spec, env)
 
 

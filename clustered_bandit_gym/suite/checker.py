@@ -218,13 +218,13 @@ def replayed(
 def _child() -> None:
     suite, spec, trials, secret, out = json.load(sys.stdin)
     sys.path.insert(0, str(Path.cwd()))
-    ((label, policy),) = resolve_policies(spec)
+    ((_, policy),) = resolve_policies(spec)
     stepper = not hasattr(policy, "solve")
     with Path(out).open("w", encoding="utf-8") as file:
         for name, trial in trials:
             cell = cells_of(suite)[name]
             env = cell.setting(stepper, secret).make()
-            row = play(policy, env, cell.seed, trial=trial, bound=False, label=label)
+            row = play(policy, env, cell.seed, trial=trial, bound=False)
             print(json.dumps(short_row(name, row)), file=file, flush=True)
 
 
