@@ -21,22 +21,17 @@ from clustered_bandit_gym.policies.engines.track_and_stop import exploring_share
 
 def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:
     """(r, k) the next batch: enough to decide if the averages were the means."""
-    rows = np.arange(counts.shape[0])
-    left = np.isfinite(gaps)
-    leader = gaps.argmin(axis=1)
+    top = np.arange(counts.shape[0])[:, None], gaps.argmin(axis=1)[:, None]
     shares = exploring_shares(gaps)
-    error = np.sqrt(1 / counts + 1 / counts[rows, leader][:, None])
-    lead_share = shares[rows, leader][:, None]
+    error = np.sqrt(1 / counts + 1 / counts[top])
     # Nats that one pull in these shares is worth against each rival, for gaps that are a standard
     # error larger: a batch that is too small costs a round, one that is too large costs pulls.
-    worth = (gaps + error) ** 2 / (2 * (1 / lead_share + 1 / np.maximum(shares, 1e-12)))
-    worth[~left] = np.inf
-    worth[rows, leader] = np.inf
+    worth = (gaps + error) ** 2 / (2 * (1 / shares[top] + 1 / np.maximum(shares, 1e-12)))
+    worth[top] = np.inf
     # Mixing and bad luck cost about 4 nats.
-    needed = (level + 4.0) / np.maximum(worth.min(axis=1), 1e-12)
-    total = np.where(left, counts, 0.0).sum(axis=1)
-    batch = np.clip(needed - total, 0.5 * total, 5.0 * total)
-    return shares * batch[:, None]
+    needed = (level + 4.0) / np.maximum(worth.min(axis=1, keepdims=True), 1e-12)
+    total = np.where(np.isfinite(gaps), counts, 0.0).sum(axis=1, keepdims=True)
+    return shares * np.clip(needed - total, 0.5 * total, 5.0 * total)
 
 
 batched = partial(adaptive, plan=_plan)

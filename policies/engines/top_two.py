@@ -26,16 +26,16 @@ def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:
     """(r, k) the next batch, a tenth of the pulls of the arms that are left: half of each step to
     the leader, half to its challengers."""
     rows = np.arange(counts.shape[0])[:, None]
-    left = np.isfinite(gaps)
-    leader = gaps.argmin(axis=1)[:, None]
+    top = rows, gaps.argmin(axis=1)[:, None]
     challengers = -(-counts.shape[1] // STEPS)
-    step = (1.1 - 1) * np.where(left, counts, 0.0).sum(axis=1)[:, None] / STEPS
+    pulls_left = np.where(np.isfinite(gaps), counts, 0.0).sum(axis=1, keepdims=True)
+    step = (1.1 - 1) * pulls_left / STEPS
     planned = counts.copy()
     for _ in range(STEPS):
-        cost = gaps**2 / (2 * (1 / planned[rows, leader] + 1 / planned)) + np.log(planned)
-        cost[rows, leader] = np.inf
+        cost = gaps**2 / (2 * (1 / planned[top] + 1 / planned)) + np.log(planned)
+        cost[top] = np.inf
         cheapest = cost.argpartition(challengers - 1, axis=1)[:, :challengers]
-        planned[rows, leader] += step / 2
+        planned[top] += step / 2
         planned[rows, cheapest] += step / (2 * challengers)
     return planned - counts
 

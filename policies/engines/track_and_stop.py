@@ -44,23 +44,22 @@ def optimal_shares(gaps: Floats) -> Floats:
     Returns:
         (n, k) shares, rows sum to one.
     """
-    rows = np.arange(gaps.shape[0])
-    leader = gaps.argmin(axis=1)
+    top = np.arange(gaps.shape[0])[:, None], gaps.argmin(axis=1)[:, None]
     squares = np.maximum(gaps, 1e-12) ** 2
-    squares[rows, leader] = np.inf
+    squares[top] = np.inf
     ratio = squares / squares.min(axis=1, keepdims=True)  # ≥ 1, and 1 at the closest rival
 
     def relative(u: Floats) -> Floats:
-        return u[:, None] / (ratio - u[:, None])
+        return u / (ratio - u)
 
-    low, high = np.zeros(rows.size), np.ones(rows.size)
+    low, high = np.zeros(top[0].shape), np.ones(top[0].shape)
     for _ in range(24):  # bisection, to 2^-24: far better than the estimated gaps
         middle = (low + high) / 2
-        over = (relative(middle) ** 2).sum(axis=1) > 1
+        over = (relative(middle) ** 2).sum(axis=1, keepdims=True) > 1
         low = np.where(over, low, middle)
         high = np.where(over, middle, high)
     shares = relative(low)
-    shares[rows, leader] = 1.0
+    shares[top] = 1.0
     return shares / shares.sum(axis=1, keepdims=True)
 
 

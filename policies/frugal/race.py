@@ -76,7 +76,7 @@ def _pulls_of_tests(cells: Cells, live: Bools, wanted: Bools, top: At, levels: L
 
 def effort_of(code: Ints) -> Floats:
     """Pulls of an arm that a representative may make for a test: half as many again per code."""
-    return 64 * 1.5**code
+    return 64 * 1.5 ** code.astype(np.float64)
 
 
 def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Payload, ...]:
