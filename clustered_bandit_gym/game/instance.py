@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Sequence
 from functools import cached_property, partial
@@ -187,12 +186,10 @@ class Instance:
             f"eta={self.eta:.4g}, eta1={self.eta1:.4g}, rewards={type(self.rewards).__name__})"
         )
 
-    def save(self, path: FilePath | IO[bytes]) -> None:
+    def save(self, path: FilePath) -> None:
         """Write to a NumPy archive (.npz) without pickled objects; `Instance.load` reads it back."""
-        if isinstance(path, str | os.PathLike):
-            with open(path, "wb") as file:  # NumPy would add .npz to a path without it
-                return self.save(file)
-        np.savez_compressed(path, **self._content())
+        with open(path, "wb") as file:  # NumPy would add .npz to a path without it
+            np.savez_compressed(file, **self._content())
 
     @classmethod
     def from_csv(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -103,10 +102,6 @@ class Ledger:
                 "a real number to be sent exceeds single precision; c_r = 64·c_b pays for a double"
             )
         return arrived
-
-    def copy(self) -> Ledger:
-        """A ledger of its own with the same entries."""
-        return deepcopy(self)
 
     def bits(self, direction: Direction | None = None, phase: str | None = None) -> int:
         """Bits sent as symbols, in one direction or both, in one phase or all."""

@@ -243,7 +243,7 @@ class Study:
     @property
     def ledger(self) -> Ledger:
         """What centre and agents would have sent each other for the closed orders."""
-        return self._played().ledger.copy()
+        return copy.deepcopy(self._played().ledger)
 
     @property
     def status(self) -> Status:
