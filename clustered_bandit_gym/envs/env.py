@@ -269,36 +269,32 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         """An order of pulls; at the limit, or where it would exceed the limit, the last step."""
         reward = sample = 0.0
         if self._count + times <= self.limit:
-            play: Any = self._federation or self._free
+            federation = self._federation
+            play: Any = federation or self._free
             if times == 1:
                 sample = play.single(agent, arm)
             else:
                 sample = play.draw(np.array([agent]), np.array([arm]), times).item()
-            self._enter(agent, arm, sample, times)
+            # Plain numbers instead of NumPy's: 0.4 µs instead of 0.7 in a step of 10.
+            count = self._pulls.item(agent, arm) + times
+            mean = self._means.item(agent, arm)
+            self._pulls[agent, arm] = count
+            self._means[agent, arm] = mean + (sample - mean) * times / count
+            self._per_agent[agent] += times
+            self._unpulled.discard(agent)
+            self._count += times
+            self._orders += 1
+            if federation is not None:
+                federation.rounds += 1
+                totals, phase = federation.ledger.totals, federation.current_phase
+                # `ledger.record` takes an array of agents: 2.2 µs instead of 1.1 in a step of 10.
+                totals[phase, "down", "order"].add(1, self.order_bits, 0)
+                totals[phase, "up", "real"].add(1, 0, 1)
             reward = -self.pull_cost * times
             if self._count < self.limit:
                 return self._observed(reward, False, False, self.open_info(sample))
         arms = self.best_seen() if self.truncation == "answer" else self._no_arms
         return self.end_episode(reward, sample, arms, truncated=self.truncation == "free")
-
-    def _enter(self, agent: int, arm: int, sample: float, times: int) -> None:
-        """Enter the average of `times` pulls into the observation and the order into the ledger."""
-        # Plain numbers instead of NumPy's: 0.4 µs instead of 0.7 in a step of 10.
-        count = self._pulls.item(agent, arm) + times
-        mean = self._means.item(agent, arm)
-        self._pulls[agent, arm] = count
-        self._means[agent, arm] = mean + (sample - mean) * times / count
-        self._per_agent[agent] += times
-        self._unpulled.discard(agent)
-        self._count += times
-        self._orders += 1
-        federation = self._federation
-        if federation is not None:
-            federation.rounds += 1
-            totals, phase = federation.ledger.totals, federation.current_phase
-            # `ledger.record` takes an array of agents: 2.2 µs instead of 1.1 in a step of 10.
-            totals[phase, "down", "order"].add(1, self.order_bits, 0)
-            totals[phase, "up", "real"].add(1, 0, 1)
 
     def best_seen(self) -> Ints:
         """(N,) each agent's empirical best arm; ties are decided by a fair draw."""

@@ -151,10 +151,12 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             self._federation = None
             if self.batch_rewards is not None:
                 drawn, rows = self._buffer.take(1, self.np_random)
-                arrays = (drawn[name][rows.start] for name in Law._fields[:-1])
-                self._law = Law._make([*arrays, self.batch_rewards])
+                i = rows.start
+                means, clusters = drawn["means"][i], drawn["clusters"][i]
+                best, good = drawn["best"][i], drawn["good"][i]
+                self._law = Law(means, clusters, best, good, self.batch_rewards)
                 self._instance = self.fixed_instance
-                told = self.told_of(drawn, rows.start)
+                told = self.told_of(drawn, i)
             else:
                 told = self.told_values(self._draw_truth(episode_seeds(self.np_random)[0]))
             self._free = Simulator(self._law, self.np_random)
