@@ -127,7 +127,7 @@ class SB3VecEnv(VecEnv):
     # --- SB3's calls to sub-environments: one object answers for all ------------------------------
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        return [getattr(self.envs.game, attr_name)] * len(list(self._get_indices(indices)))
+        return [getattr(self.envs.game, attr_name) for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         raise UserError(f"cannot set {attr_name}: make the environment with it")
@@ -140,7 +140,7 @@ class SB3VecEnv(VecEnv):
         return list(self.action_masks()[list(self._get_indices(indices))])
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        return [False] * len(list(self._get_indices(indices)))
+        return [False for _ in self._get_indices(indices)]
 
     def close(self) -> None:
         self.envs.close()
