@@ -86,8 +86,7 @@ class ClusterThenBAI(Policy):
         federation.report_clusters(labels)
         sizes = np.bincount(labels)
         tables = np.zeros((3, m, p.n_arms))
-        for table, of_agents in zip(tables, (sums, np.full_like(sums, n), off), strict=True):
-            np.add.at(table, labels, of_agents)
+        np.add.at(tables, (slice(None), labels), np.stack([sums, np.full_like(sums, n), off]))
 
         def order(counts: Floats, left: Bools) -> Ints:
             times = 1 + ((self.growth - 1) * counts / sizes[:, None]).astype(np.int64)
@@ -95,8 +94,7 @@ class ClusterThenBAI(Policy):
 
         level = np.log(2 * m * (p.n_arms - 1) / p.delta)
         with federation.phase("identify"):
-            total, counts, off = tables
-            return search(federation, labels, order, level, total, counts, off)[labels]
+            return search(federation, labels, order, level, tables)[labels]
 
 
 def _all_averages(federation: FederationView, times: int) -> Floats:

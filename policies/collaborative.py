@@ -79,7 +79,7 @@ class CollaborativeBAI(Policy):
         labels = np.zeros(p.n_agents, dtype=np.int64)
         level = np.log(max(1, p.n_arms - 1) / p.delta)
         with federation.phase("identify"):
-            best = search(federation, labels, order, level, *np.zeros((3, 1, p.n_arms)))
+            best = search(federation, labels, order, level, np.zeros((3, 1, p.n_arms)))
         federation.report_clusters(labels)
         return best[labels]
 
@@ -113,9 +113,7 @@ def search(
     labels: Ints,
     order: Callable[[Floats, Bools], Ints],
     level: float,
-    total: Floats,
-    counts: Floats,
-    off: Floats,
+    tables: Floats,
 ) -> Ints:
     """(M,) the best arm of each cluster, from pulls that the agents of a cluster share.
 
@@ -124,10 +122,11 @@ def search(
         order: (counts, left) -> (N, K) the pulls of the next round, of the arms that are `left`
             (M, K) in clusters that are not finished.
         level: nats that each walk of two arms has to reach.
-        total, counts: (M, K) sums and numbers of the pulls so far; added to.
-        off: (M, K) how far rounding may have moved `total`.
+        tables: (3, M, K) sums and numbers of the pulls so far, which are added to, and how far
+            rounding may have moved the sums.
     """
     p = federation.problem
+    total, counts, off = tables
     active = np.ones(total.shape, dtype=bool)
     while True:
         per_pull = 1 / np.maximum(counts, 1)
