@@ -245,7 +245,7 @@ class Quantised(Payload):
 
 
 #: What can be sent: the arguments of each payload, what it carries, what it costs per agent.
-TABLE: tuple[tuple[type[Payload], str, str, str], ...] = (
+TABLE = (
     (ArmIndex, "values, among", "an arm of a set that both sides know", "⌈log2 |set|⌉ bits"),
     (ArmSet, "values", "any set of arms", "K bits"),
     (ArmSet, "values, at_most=m", "a set of at most m arms", "⌈log2 Σ_{i≤m} C(K, i)⌉ bits"),
