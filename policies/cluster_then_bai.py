@@ -85,8 +85,8 @@ class ClusterThenBAI(Policy):
                 labels = _cluster(p, sums / n, off / n, n, m)
         federation.report_clusters(labels)
         sizes = np.bincount(labels)
-        tables = np.zeros((3, m, p.n_arms))
-        np.add.at(tables, (slice(None), labels), np.stack([sums, np.full_like(sums, n), off]))
+        tables = np.zeros((m, 3, p.n_arms))
+        np.add.at(tables, labels, np.stack([sums, np.full_like(sums, n), off], axis=1))
 
         def order(counts: Floats, left: Bools) -> Ints:
             times = 1 + ((self.growth - 1) * counts / sizes[:, None]).astype(np.int64)
@@ -94,7 +94,7 @@ class ClusterThenBAI(Policy):
 
         level = np.log(2 * m * (p.n_arms - 1) / p.delta)
         with federation.phase("identify"):
-            return search(federation, labels, order, level, tables)[labels]
+            return search(federation, labels, order, level, tables.swapaxes(0, 1))[labels]
 
 
 def _all_averages(federation: FederationView, times: int) -> Floats:
