@@ -171,8 +171,8 @@ class _Plan:
         self.everywhere = cost.sum(axis=0)
         return np.minimum(self.total.min(axis=0), self.everywhere)
 
-    def _at_other(self, cost: Floats, best: Callable[..., Any] = np.min) -> Any:
-        """For every (x, k) the least `cost` (R, K) of closeness at another y, or that y (np.argmin).
+    def _at_other(self, cost: Floats, best: Callable[..., Any] = np.ndarray.min) -> Any:
+        """For every (x, k) the least `cost` (R, K) of closeness at another y, or that y (argmin).
 
         Where x and y are not known to be distinct, that has to be shown first.
         """
@@ -192,7 +192,7 @@ class _Plan:
         rival, top, cost = self.rival, self.top, self.cost
         first, least = self.total.argmin(axis=0), self.total.min(axis=0)
         covered = self.distinct[:, first] & (least < self.everywhere) & rival
-        via = np.where(covered, first, self._at_other(self.cost_close, np.argmin))
+        via = np.where(covered, first, self._at_other(self.cost_close, np.ndarray.argmin))
         elsewhere = covered | (self.second < cost)
         # The leader may be wrong, too, which a comparison with the runner-up would show.
         runner_up = np.where(rival, cost, np.inf).min(axis=1)
@@ -204,10 +204,11 @@ class _Plan:
         elsewhere, via = self._choose()
         beaten, self.close = np.maximum(self.beaten, self.n), np.maximum(self.close, self.n)
         self.close[self.top] = np.where(self.waits, np.inf, self.close[self.top])
-        first = np.take_along_axis(self.to_distinct, via, axis=1)
-        close = np.take_along_axis(self.close, via, axis=0)
         need = np.where(self.rival, beaten, np.inf)
-        need = np.where(elsewhere, np.where(first > 0, first, close), need)
+        x, k = np.nonzero(elsewhere)
+        y = via[x, k]
+        first = self.to_distinct[x, y]
+        need[x, k] = np.where(first > 0, first, self.close[y, k])
         now = (need <= TUNING.urgent * need.min()) & np.isfinite(need)
         goal = np.where(now & ~elsewhere, self._next(beaten, self.n), 0.0)
         x, k = np.nonzero(now & elsewhere)
