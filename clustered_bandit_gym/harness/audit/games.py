@@ -44,6 +44,7 @@ class AuditGame:
         told: what replaces the truth in the learner's problem.
         delta_factor: δ of the cell as a multiple of the audit's.
         epsilon: an arm within ε of the best is right.
+        shared: clusters share a best arm, against Assumption 1.
         small: needs few pulls; suits policies that play the Gymnasium loop pull by pull.
         quick: part of the short audit.
     """
@@ -57,6 +58,7 @@ class AuditGame:
     told: dict[str, Any] = field(default_factory=dict)
     delta_factor: float = 1.0
     epsilon: float = 0.0
+    shared: bool = False
     small: bool = False
     quick: bool = False
 
@@ -65,7 +67,7 @@ class AuditGame:
         means = np.array(self.means)[:, rng.permutation(len(self.means[0]))]
         clusters = rng.permutation(np.repeat(np.arange(len(self.sizes)), self.sizes))
         model, given = self._model(means)
-        return Instance(given, clusters, model)
+        return Instance(given, clusters, model, allow_overlap=self.shared)
 
     def delta(self, delta: float) -> float:
         """δ of the cell, if that of the audit is `delta`.
@@ -173,5 +175,8 @@ GAMES: tuple[AuditGame, ...] = (
         flat(2, 2, 0.15), (15, 15), sigma=0.5, small=True),
     AuditGame("small Bernoulli game", "one cluster of coins",
         flat(1, 3, 0.25, top=0.65, step=0.05), (5,), rewards="bernoulli", small=True),
+    AuditGame("shared best arm", "coins; two of three clusters have the same best arm",
+        ((0.9, 0.8, 0.3, 0.2), (0.9, 0.2, 0.8, 0.3), (0.3, 0.2, 0.8, 0.9)), (8, 4, 8),
+        rewards="bernoulli", told={"eta": None, "eta1": None}, shared=True),
 )
 # fmt: on

@@ -92,7 +92,7 @@ def search(policy: Any, budget: float = 600.0, seed: int = 0) -> WorstGame:
     ((label, player),) = resolve_policies(policy)
     rng = np.random.default_rng([seed, 14])
     start = time.process_time()
-    games = [game for game in GAMES if game.small or hasattr(player, "solve")]
+    games = [game for game in GAMES if not game.shared and (game.small or hasattr(player, "solve"))]
     pool: list[Tally] = []
     played = 0
 

@@ -255,7 +255,7 @@ def test_a_patient_step_policy_passes_a_small_game() -> None:
 def test_promises_hold(cell: AuditGame) -> None:
     instance = cell(np.random.default_rng(0))
     Problem.of(instance, 0.1, **cell.told)  # raises where a promise is broken
-    assert instance.eta > 0
+    assert (instance.eta == 0) == cell.shared
     assert (np.bincount(instance.clusters, minlength=instance.n_clusters) == cell.sizes).all()
 
 
@@ -293,6 +293,24 @@ class NamesArm(cbg.Policy):
 def test_an_arm_within_epsilon_is_right(rank: int, word: str) -> None:
     """Ranks of averages of 10^7 pulls are those of the means: gaps of 0.01 are 22 deviations."""
     assert audit(NamesArm(rank), cells=["good enough"], progress=False).word == word
+
+
+@pytest.mark.parametrize(
+    ("policy", "plays"),
+    [
+        ("naive", True),
+        ("cluster-then-bai", True),
+        ("structured-bai:assume=clusters", True),
+        ("structured-bai", False),
+        ("bai-cl++", False),
+        ("uniform", False),
+    ],
+)
+def test_clusters_share_a_best_arm_where_the_policy_promises_something(
+    policy: str, plays: bool
+) -> None:
+    report = audit(policy, trials=1, max_pulls=1, progress=False)
+    assert ("shared best arm" in set(report.cells["cell"])) == plays
 
 
 def test_jackpots_keep_the_means_of_the_cell() -> None:
