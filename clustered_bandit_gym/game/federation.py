@@ -144,6 +144,9 @@ class Channel:
             )
         self._play.labels = vector.astype(np.int64)
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a federation cannot be copied or pickled: a play happens once")
+
     def _attempt(self, ends: type[BaseException], request: Callable[[], T]) -> T:
         """`request()`; in strict mode an exception of the kind `ends` ends the play.
 
@@ -251,9 +254,6 @@ class FederationView(Channel):
         raise AttributeError(
             f"cannot set {name!r}: a policy only reads the federation's attributes"
         )
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a federation cannot be copied or pickled: a play happens once")
 
 
 class Block:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import SeedSequence
@@ -251,9 +251,6 @@ class Play:
     def hint(self) -> str:
         """What a failed policy's programs changed in vain; "" for nothing."""
         return "" if self.isolation is None else self.isolation.lost()
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a federation cannot be copied or pickled: a play happens once")
 
     def snapshot(self) -> dict[str, Any]:
         """The state of the play for `restore`, for the environment that owns it."""
