@@ -6,6 +6,9 @@ import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 
+#: Differences of estimates that are looked at together: they stay in the processor's cache.
+CACHED = 2**17
+
 
 def components(estimates: Floats, active: Bools, width: float) -> Ints:
     """Components of the graph with an edge i–j where estimates differ by at most `width` on all
@@ -21,6 +24,8 @@ def components(estimates: Floats, active: Bools, width: float) -> Ints:
     Returns:
         (n,) labels 0, 1, ... in the order of each component's first agent.
     """
+    held = active.any(axis=0)
+    estimates, active = estimates[:, held], active[:, held]
     labels = np.full(estimates.shape[0], -1)
     free = np.arange(labels.size)
     while free.size:
@@ -33,10 +38,14 @@ def components(estimates: Floats, active: Bools, width: float) -> Ints:
             here, there = estimates[np.ix_(new, shared)], estimates[np.ix_(free, shared)]
             far = (there - here.max(axis=0) > width) | (here.min(axis=0) - there > width)
             near = free[~far.any(axis=1)]
-            joins = []
-            for agent in near:
-                far = np.abs(estimates[new] - estimates[agent]) > width
-                far &= active[new] | active[agent]
-                joins.append(not far.any(axis=1).all())
-            new = near[joins]
+            pieces = 1 + near.size * new.size * active.shape[1] // CACHED
+            parts = np.array_split(near, pieces)
+            new = np.concatenate([_adjacent(estimates, active, width, p, new) for p in parts])
     return labels
+
+
+def _adjacent(estimates: Floats, active: Bools, width: float, agents: Ints, others: Ints) -> Ints:
+    """Those of `agents` that have an edge to one of `others`."""
+    far = np.abs(estimates[agents, None] - estimates[others]) > width
+    far &= active[agents, None] | active[others]
+    return agents[~np.all(np.any(far, axis=2), axis=1)]
