@@ -13,7 +13,8 @@ from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.game.problem import Problem
 
 #: First element of an action: pull an arm at an agent, or stop and recommend.
-PULL, STOP = 0, 1
+PULL = 0
+STOP = 1
 #: What a policy may require of a problem.
 _MEANING = {
     "n_clusters": "M, the number of clusters",

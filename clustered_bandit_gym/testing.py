@@ -130,7 +130,8 @@ def odd_instances() -> dict[str, Instance]:
     """Small instances that a policy should survive: every reward model, an empty cluster, a single
     agent or arm."""
     two = [[0.9, 0.1, 0.2], [0.1, 0.8, 0.2]]
-    high, low = [0.1, 0.1, 0.8], [0.8, 0.1, 0.1]
+    high = [0.1, 0.1, 0.8]
+    low = [0.8, 0.1, 0.1]
     categorical = Categorical(np.array([0.0, 0.5, 1.0]), np.array([[high, low], [low, high]]))
     return {
         "gaussian rewards": Instance(two, [0, 1, 1, 0, 1]),

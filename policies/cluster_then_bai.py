@@ -68,7 +68,8 @@ class ClusterThenBAI(Policy):
         if p.n_arms == 1:
             return np.zeros(p.n_agents, dtype=np.int64)
         labels = np.zeros(p.n_agents, dtype=np.int64) if m == 1 else None
-        n, sums = 0, np.zeros((p.n_agents, p.n_arms))
+        n = 0
+        sums = np.zeros((p.n_agents, p.n_arms))
         off = np.zeros_like(sums)  # how far rounding may have moved `sums`
         everything = np.ones_like(sums, dtype=bool)
         own_level = np.log(4 * p.n_agents * (p.n_arms - 1) / p.delta)

@@ -17,7 +17,8 @@ from clustered_bandit_gym.policy import Policy, require
 
 #: Precision of the first and of the planned last round, in units of σ. Rewards in [0, 1] have
 #: σ = 1/2, so their means differ by at most the first.
-FIRST, LAST = 2.0, 0.01
+FIRST = 2.0
+LAST = 0.01
 #: Nats that `drift_evidence` costs at most for being valid at all times, for gaps from LAST to FIRST
 #: and levels up to 30 nats.
 MIXING = 4.0
@@ -130,13 +131,15 @@ def search(
     active = np.ones(total.shape, dtype=bool)
     while True:
         per_pull = 1 / np.maximum(counts, 1)
-        means, errors = total * per_pull, off * per_pull
+        means = total * per_pull
+        errors = off * per_pull
         leader, active, unfinished = eliminate(p, means, active, counts, level, errors)
         if not unfinished.any():
             return leader
         times = order(counts, active & unfinished[:, None])
         agents, arms = np.nonzero(times)
-        each, cells = times[agents, arms], (labels[agents], arms)
+        each = times[agents, arms]
+        cells = (labels[agents], arms)
         np.add.at(total, cells, each * federation.pull(agents, arms, each))
         np.add.at(counts, cells, each)
 

@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 #: Exit codes: an audit that fails; a mistake of the user's (as for any wrong option); a bug
 #: (EX_SOFTWARE); Ctrl-C; SIGTERM.
-FAILED, MISTAKE, BUG, INTERRUPTED, TERMINATED = 1, 2, 70, 130, 143
+FAILED = 1
+MISTAKE = 2
+BUG = 70
+INTERRUPTED = 130
+TERMINATED = 143
 #: Not bugs: a request that cannot be met, a missing extra, a file that cannot be read or written.
 EXPECTED = (UserError, ImportError, OSError, MemoryError, sqlite3.Error)
 

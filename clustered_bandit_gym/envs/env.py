@@ -286,7 +286,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             self._orders += 1
             if federation is not None:
                 federation.rounds += 1
-                totals, phase = federation.ledger.totals, federation.current_phase
+                totals = federation.ledger.totals
+                phase = federation.current_phase
                 # `ledger.record` takes an array of agents: 2.2 µs instead of 1.1 in a step of 10.
                 totals[phase, "down", "order"].add(1, self.order_bits, 0)
                 totals[phase, "up", "real"].add(1, 0, 1)
@@ -371,7 +372,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
 
     def bill(self, orders: Any) -> Values:
         """The communication of `orders` and their answers: a number, or an array of numbers."""
-        bits, nothing = orders * self.order_bits, 0 * orders
+        bits = orders * self.order_bits
+        nothing = 0 * orders
         return {
             "cost": self.c_b * bits + self.c_r * orders,
             "bits_up": nothing,

@@ -152,8 +152,10 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             if self.batch_rewards is not None:
                 drawn, rows = self._buffer.take(1, self.np_random)
                 i = rows.start
-                means, clusters = drawn["means"][i], drawn["clusters"][i]
-                best, good = drawn["best"][i], drawn["good"][i]
+                means = drawn["means"][i]
+                clusters = drawn["clusters"][i]
+                best = drawn["best"][i]
+                good = drawn["good"][i]
                 self._law = Law(means, clusters, best, good, self.batch_rewards)
                 self._instance = self.fixed_instance
                 told = self.told_of(drawn, i)
@@ -213,7 +215,8 @@ def box_features(
     average = (pulls * means).sum(axis=(-2, -1)) / total
     # The best other arm; of a single arm itself, whose lead is 0.
     rank = np.argsort(np.where(pulled, means, -np.inf))
-    best, second = rank[..., [-1]], rank[..., [-2 % n_arms]]
+    best = rank[..., [-1]]
+    second = rank[..., [-2 % n_arms]]
     rival = np.where(np.arange(n_arms) == best, second, best)
 
     def of_rival(values: np.ndarray) -> np.ndarray:

@@ -89,7 +89,8 @@ class GameSettings:
             self.fixed_instance = self.draw_instance(instance_seed)
         # The sizes of the spaces come from an instance: a user's generator need not know them.
         sample = self.draw_instance(0)
-        self.n_agents, self.n_arms = sample.n_agents, sample.n_arms
+        self.n_agents = sample.n_agents
+        self.n_arms = sample.n_arms
         # Refuses bad values of delta, told, max_pulls, c_b, c_r now rather than at reset.
         self.federation_on(sample, 0)
 

@@ -101,7 +101,8 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         self._action_spaces = {name: spaces.Discrete(actions) for name in self.possible_agents}
 
     def _space(self) -> Space:
-        n, k = len(self.possible_agents), self.n_arms
+        n = len(self.possible_agents)
+        k = self.n_arms
         if self.observation == "box":
             return spaces.Box(-1, 1, (4 * k * (n if self._broadcasts else 1) + 1,), np.float32)
         parts = tables((k,))
@@ -135,20 +136,24 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
     def step(
         self, actions: dict[str, int]
     ) -> tuple[Observations, dict[str, float], dict[str, bool], dict[str, bool], Infos]:
-        acting, k, federation = self.agents, self.n_arms, self.federation
+        acting = self.agents
+        k = self.n_arms
+        federation = self.federation
         if set(actions) != set(acting):
             raise UserError(f"expected one action for each of {acting}, got {sorted(actions)}")
         if not acting:
             return {}, {}, {}, {}, {}
         who = np.flatnonzero(self._committed < 0)
         choice = integers([actions[agent] for agent in acting], who.shape, 2 * k + 1)
-        pulling, leaving = choice < k, choice > k
+        pulling = choice < k
+        leaving = choice > k
         rewards: Floats = np.where(pulling, -self._core.pull_cost, 0.0)
         infos: Infos = {agent: {} for agent in acting}
         samples = self._pull(who[pulling], choice[pulling])
         for row, sample in zip(np.flatnonzero(pulling), samples.tolist(), strict=True):
             infos[acting[row]]["sample"] = sample
-        leavers, arms = who[leaving], choice[leaving] - k - 1
+        leavers = who[leaving]
+        arms = choice[leaving] - k - 1
         self._committed[leavers] = arms
         federation.ledger.record(federation.current_phase, "up", "arm", leavers, bits_for(k), 0)
         truth = self._core.truth
@@ -182,7 +187,8 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         pulls[who, arms] += 1
         means[who, arms] += (samples - means[who, arms]) / pulls[who, arms]
         if self._broadcasts:
-            ledger, phase = federation.ledger, federation.current_phase
+            ledger = federation.ledger
+            phase = federation.current_phase
             bits = bits_for(self.n_arms)
             ledger.record(phase, "up", "report", who, bits, 1)
             # Each report reaches everybody present but its sender.
@@ -198,7 +204,8 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         for agent in agents:
             # The agent itself first, then those it hears.
             rows = np.arange(n if self._broadcasts else 1) + self.possible_agents.index(agent)
-            pulls, means = all_pulls[rows % n], all_means[rows % n]
+            pulls = all_pulls[rows % n]
+            means = all_means[rows % n]
             if self.observation == "box":
                 time = self._cycles / (self.max_cycles or np.inf)
                 seen[agent] = box_features(pulls, means, self.federation.problem.sigma, time)

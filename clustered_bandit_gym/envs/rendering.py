@@ -14,10 +14,17 @@ from clustered_bandit_gym.game.problem import Problem
 
 #: Width and height of a frame in pixels; even numbers, as video codecs ask for.
 SIZE = (1120, 640)
-PAPER, INK, BAR = (251, 250, 246), (34, 48, 60), (143, 179, 191)
-LEADER, BEST, WRONG = (242, 163, 15), (46, 158, 91), (211, 57, 76)
+PAPER = (251, 250, 246)
+INK = (34, 48, 60)
+BAR = (143, 179, 191)
+LEADER = (242, 163, 15)
+BEST = (46, 158, 91)
+WRONG = (211, 57, 76)
 #: The map of agents (rows) and arms (columns).
-LEFT, TOP, WIDTH, HEIGHT = 67, 122, 779, 438
+LEFT = 67
+TOP = 122
+WIDTH = 779
+HEIGHT = 438
 #: Cells without pulls, with the lowest and with the highest estimate.
 CELL, LOW, HIGH = np.array([(239, 236, 227), (203, 226, 195), (28, 74, 120)])
 KEY = "dark: high estimate   amber: the arm that leads   green: the best arm   red: a wrong answer"
@@ -36,7 +43,8 @@ def draw_frame(
         arms: (N,) the arms recommended at the end, −1 for none; None before the end.
     """
     n, k = pulls.shape
-    x, y = _edges(LEFT, WIDTH, k), _edges(TOP, HEIGHT, n)
+    x = _edges(LEFT, WIDTH, k)
+    y = _edges(TOP, HEIGHT, n)
     high = y[1] - y[0]
     clusters = problem.n_clusters or "hidden"
     told = f"{n} agents, {k} arms, clusters: {clusters}, delta {problem.delta:g}"
@@ -120,7 +128,8 @@ def _colours(pulls: Ints, means: Floats) -> Frame:
     pulled = pulls > 0
     seen = means[pulled] if pulled.any() else np.zeros(1)
     # From a low quantile, not the minimum: an arm pulled once may lie far below all others.
-    low, high = np.quantile(seen, 0.1), seen.max()
+    low = np.quantile(seen, 0.1)
+    high = seen.max()
     level = np.clip((means - low) / ((high - low) or 1.0), 0, 1)[..., None]
     colours = np.where(pulled[..., None], LOW + level * (HIGH - LOW), CELL)
     return np.asarray(colours, dtype=np.uint8)

@@ -95,7 +95,9 @@ def crosstalk(policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_se
             "communication": federation.ledger.summary(),
         }
 
-    first, second, alone = play(None), play(None), play(1)
+    first = play(None)
+    second = play(None)
+    alone = play(1)
     if first is None or second is None or alone is None or _differences(first, second):
         return ""
     return ", ".join(_differences(first, alone))

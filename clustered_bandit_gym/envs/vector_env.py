@@ -196,19 +196,22 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
     def _pull(self, pulling: Bools, actions: Ints) -> tuple[Floats, Ints, Bools]:
         """Carry out the orders of `pulling`; samples, pulls, and who is at the limit (num_envs,)."""
         game = self.game
-        n_cells, bandits = game.n_agents * game.n_arms, self._drawn["means"]
+        n_cells = game.n_agents * game.n_arms
+        bandits = self._drawn["means"]
         sizes, cells = np.divmod(np.where(pulling, actions, 0), n_cells)
         times = self._sizes[sizes]
         fits = pulling & (self._count + times <= game.limit)
         which = fits.nonzero()[0]
         # Flat indices take 0.6 of the time of (play, agent, arm).
         pulls = times * fits
-        cells, times = which * n_cells + cells[which], times[which]
+        cells = which * n_cells + cells[which]
+        times = times[which]
         rows, arms = np.divmod(cells, game.n_arms)
         clusters = which * bandits.shape[1] + self._drawn["clusters"].ravel()[rows]
         means = bandits.reshape(-1, game.n_arms)
         averages = self._rewards.average(self.np_random, means, clusters, arms, times)
-        all_pulls, all_means = self._pulls.reshape(-1), self._means.reshape(-1)
+        all_pulls = self._pulls.reshape(-1)
+        all_means = self._means.reshape(-1)
         counts = all_pulls[cells] + times
         old = all_means[cells]
         all_pulls[cells] = counts
@@ -249,7 +252,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
 
     def observe(self, which: Any = slice(None)) -> Any:
         """Copies of the observations of `which` now."""
-        pulls, means = self._pulls[which].copy(), self._means[which].copy()
+        pulls = self._pulls[which].copy()
+        means = self._means[which].copy()
         if self.game.observation == "dict":
             return {"means": means, "pulls": pulls}
         sigma = self._drawn["sigma"][which, None, None]
@@ -269,7 +273,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         """The instance that sub-environment i plays, for judges and pictures; not for learners."""
         if not self._started:
             raise ResetNeeded("There is no play yet: call envs.reset() first")
-        means, clusters = self._drawn["means"][i], self._drawn["clusters"][i]
+        means = self._drawn["means"][i]
+        clusters = self._drawn["clusters"][i]
         return self.game.fixed_instance or Instance(means, clusters, self._rewards)
 
     def render(self) -> tuple[Any, ...] | None:

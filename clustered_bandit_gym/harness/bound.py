@@ -60,7 +60,8 @@ def _in_order(instance: Instance) -> Instance:
     if not isinstance(instance.rewards, Categorical):
         # Any order is correct: the bound is computed on the instance in that very order.
         order = sorted(range(len(sizes)), key=lambda m: (np.sort(means[m]).tobytes(), sizes[m]))
-        means, sizes = means[order], sizes[order]
+        means = means[order]
+        sizes = sizes[order]
         means = means[:, np.lexsort(means[::-1])]
     clusters = np.repeat(np.arange(sizes.size), sizes)
     return Instance(means, clusters, instance.rewards, allow_ties=True, allow_overlap=True)

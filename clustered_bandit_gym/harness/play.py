@@ -226,8 +226,10 @@ def play_trial(
         if os.getpid() != process:
             os._exit(1)  # a child that the policy forked: the harness goes on in its parent only
     if not direct:
-        federation, truth = unwrapped.federation, unwrapped.truth
-    unfinished, message = "", ""
+        federation = unwrapped.federation
+        truth = unwrapped.truth
+    unfinished = ""
+    message = ""
     failure = federation.failure or raised  # what a policy made of a failure does not matter
     if failure is not None:
         seen = raised or failure

@@ -130,7 +130,8 @@ class Reader(NamedTuple):
 
     def sums(self, rows: Ints, sums: Any, pulls: Any) -> Told:
         """A tell of sums (R,) of `pulls` (R,) rewards each."""
-        totals, n = _numbers(sums), np.asarray(pulls)
+        totals = _numbers(sums)
+        n = np.asarray(pulls)
         whole = n.dtype.kind in "iu" and (n >= 1).all()
         if not whole or not totals.shape == n.shape == rows.shape:
             raise UserError(
@@ -199,7 +200,8 @@ class Recorded:
 
     def draw(self, agents: Ints, arms: Ints, times: Ints | int, kind: Kind) -> Array:
         request = np.array(np.broadcast_arrays(agents, arms, times), dtype=np.int64)
-        shape, asked = request.shape[1:], request.reshape(3, -1)
+        shape = request.shape[1:]
+        asked = request.reshape(3, -1)
         done = np.zeros_like(asked[0])
         told = np.zeros((done.size, self._weights.size))
         order = Order(self.answered + 1, kind, self.play.current_phase, shape, asked, done, told)

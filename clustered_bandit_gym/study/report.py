@@ -14,7 +14,8 @@ from clustered_bandit_gym.study.study import Study
 
 def report(study: Study) -> str:
     """The page as text; it needs no other file."""
-    status, problem = study.status, study.problem
+    status = study.status
+    problem = study.problem
     if not status.done:
         verdict = (
             "Nothing is final yet: the policy names all arms at the end. Below are the averages so "

@@ -196,7 +196,8 @@ def replayed(
     # Options: no variables of the environment, no unsafe path, no compiled files written.
     command = [sys.executable, "-EPB", "-c", f"from {__name__} import _child; _child()"]
     with tempfile.TemporaryDirectory() as home:
-        clean, out = Path(home) / "source", Path(home) / "rows.jsonl"
+        clean = Path(home) / "source"
+        out = Path(home) / "rows.jsonl"
         clean.mkdir()
         for name in metadata["sources"]:
             (clean / name).parent.mkdir(parents=True, exist_ok=True)

@@ -100,7 +100,8 @@ def _class_standings(
     somewhere = set().union(*ranked.values())  # the cells that somebody solves
     tags = {cell.name: cell.tags for cell in cells if cell.name in somewhere}
     pulls = charged(ranked, tags)
-    places, spread = ranks(pulls, tags), rank_ranges(pulls, tags)
+    places = ranks(pulls, tags)
+    spread = rank_ranges(pulls, tags)
     for entry in found:
         name = entry["policy"]
         middle = [None, None, None]
@@ -135,7 +136,8 @@ def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = (
     if unknown := sorted(set(highlight) - set(names)):
         raise UserError(f"no submission is named {unknown[0]}; there are {', '.join(names)}")
     quick = submissions[0].quick
-    cells, policies = [], []
+    cells = []
+    policies = []
     for cell in played_cells("v2", quick):
         one = cell.instances[0]
         sizes = {"n_agents": one.n_agents, "n_clusters": one.n_clusters, "n_arms": one.n_arms}

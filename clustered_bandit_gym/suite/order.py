@@ -36,7 +36,8 @@ class Interval(NamedTuple):
 
 def compare(first: Sequence[Floats], second: Sequence[Floats]) -> Interval:
     """The mean log-ratio of pulls, first over second, over the same cells."""
-    logs, influences = [], []
+    logs = []
+    influences = []
     for a, b in zip(first, second, strict=True):
         # One pull in all trials together at least: an answer without pulls is never a solution.
         mean_a, mean_b = np.maximum([a.mean(), b.mean()], 1e-12)

@@ -116,7 +116,8 @@ def new_bandit(truth: Truth) -> Changes:
     Without `truth.spare` there is no such alternative. The bandit is the one without agents whose
     best arm is k, or else any of them.
     """
-    played, best = truth.n_played, truth.best
+    played = truth.n_played
+    best = truth.best
     m, k = _choices(truth, best[:played] if truth.spare else np.arange(truth.n_arms))
     bandits = np.full(truth.n_arms, played if len(best) > played else -1)
     bandits[best[played:]] = np.arange(played, len(best))
@@ -152,7 +153,8 @@ def rows_of(moves: Moves, pulls: Floats, n: int) -> csr_array:
     played, n_arms = pulls.shape
     # Moving the means of a bandit without agents costs nothing.
     paid = (moves.payer >= 0) & (moves.payer < played)
-    row, kl = moves.alternative[paid], moves.kl[paid]
+    row = moves.alternative[paid]
+    kl = moves.kl[paid]
     column = moves.payer[paid] * n_arms + moves.arm[paid]
     matrix = csr_array((kl, (row, column)), shape=(n, pulls.size))
     return matrix[np.isfinite(matrix.sum(axis=1))]
@@ -165,7 +167,8 @@ def hardest(truth: Truth, pulls: Floats, changes: Changes) -> Moves:
     played are those of the agent that joins it.
     """
     source, changed, answer = changes
-    laws, best = truth.laws, truth.best
+    laws = truth.laws
+    best = truth.best
     # One row more than bandits, number −1: nobody pulls there.
     everywhere = np.zeros((len(best) + 1, truth.n_arms))
     everywhere[: truth.n_played] = pulls
@@ -185,7 +188,8 @@ def hardest(truth: Truth, pulls: Floats, changes: Changes) -> Moves:
     targets = closest(mixed, weights, slack, answer)
     row, arm = np.nonzero((targets != mixed.means) | ((share > 0) & (share < 1)))
     moved = mixed[row, arm].moved_to(targets[row, arm])
-    bandit, joined = changed[row], source[row]
+    bandit = changed[row]
+    joined = source[row]
     own = Moves(row, bandit, arm, targets[row, arm], bandit, laws[bandit, arm].kl(moved))
     alone = own._replace(payer=joined, kl=laws[joined, arm].kl(moved) / sizes[joined])
     parts: Any = (own, alone, _apart(truth, everywhere, changes))
@@ -233,16 +237,21 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
     needed[rows, arm] = -np.inf
     low = np.maximum(means[rows, arm], laws.low + slack.max(axis=1))
     high = np.clip(needed.max(axis=1), low, np.maximum(low, laws.high))
-    own, own_weights = laws[rows, arm], weights[rows, arm]
+    own = laws[rows, arm]
+    own_weights = weights[rows, arm]
     # Arms that no t in [low, high] pushes down stay out of it.
     rivals = np.nonzero(needed > low[:, None])
-    row, reach, distance = rivals[0], needed[rivals], slack[rivals]
-    others, other_weights = laws[rivals], weights[rivals]
+    row = rivals[0]
+    reach = needed[rivals]
+    distance = slack[rivals]
+    others = laws[rivals]
+    other_weights = weights[rivals]
 
     @np.errstate(invalid="ignore")
     def slopes(t: Floats) -> tuple[Floats, Floats, Floats]:
         pushed = np.flatnonzero(reach > t[row])
-        r, w = row[pushed], other_weights[pushed]
+        r = row[pushed]
+        w = other_weights[pushed]
         slope, curvature = others[pushed].slope(t[r] - distance[pushed])
         first, second = own.slope(t)
         total = own_weights * first + np.bincount(r, w * slope, t.size)

@@ -123,7 +123,8 @@ class Search:
 
     def __init__(self, truth: Truth) -> None:
         self.truth = truth
-        self.value, self.upper = 0.0, math.inf
+        self.value = 0.0
+        self.upper = math.inf
         means = truth.laws.means[: truth.n_played]
         gaps = means.max(axis=1, keepdims=True) - means
         # What it takes to tell an arm from the best one, in units of the largest spread.
@@ -174,7 +175,8 @@ class Search:
             np.minimum.at(carried, shares.col[carries], values[shares.row[carries]])
             near = [one[one @ flat < nearly * max(1.0, least)] for one in (*near, rows)]
         if 0 < least < math.inf and pulls.sum() / least < self.upper:
-            self.upper, self.inside = float(pulls.sum() / least), pulls / least
+            self.upper = float(pulls.sum() / least)
+            self.inside = pulls / least
         self.pool = vstack([self.pool, *near], "csr")
         return carried.reshape(pulls.shape)
 
@@ -186,7 +188,8 @@ class Search:
         scaled = self.pool.multiply(unit[None, :]).tocsr()
         strongest = scaled.max(axis=1).toarray().ravel()
         scaled = scaled.multiply(1 / strongest[:, None]).tocsr()
-        price, limit = unit / unit.mean(), 1 / strongest
+        price = unit / unit.mean()
+        limit = 1 / strongest
         options: Any = {"dual_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
         # Inner points are four times as fast at M = 20, K = 100.
         for method in ("highs-ipm", "highs"):

@@ -46,7 +46,8 @@ def adaptive(
 
     See `Engine` for arguments and result.
     """
-    n, k = len(block), arms.size
+    n = len(block)
+    k = arms.size
     active = np.ones((n, k), dtype=np.bool_)
     if k == 1 or precision == np.inf:
         return active, np.zeros((n, k))
@@ -62,7 +63,8 @@ def adaptive(
     events = (1 if precision is None else 2) * (k - 1)
     nats = -np.log(min(gamma / events, 0.5))
     cells = block_cells(block, k, Scales.around(800 * nats, np.exp(-nats)))
-    walks, levels = walks_of(cells), np.full(n, nats)
+    walks = walks_of(cells)
+    levels = np.full(n, nats)
     tests: list[tuple[PairedWalks | Cells, Floats]] = [(walks, levels)]
     if cells.bets:
         tests = [(walks, levels - np.log(PLAIN)), (cells, levels - np.log(1 - PLAIN))]
@@ -83,7 +85,9 @@ def adaptive(
         if precision is not None:
             for test, level in tests:
                 done |= all_close(test, running, left, width, level[running], means)
-        running, left, means = running[~done], left[~done], means[~done]
+        running = running[~done]
+        left = left[~done]
+        means = means[~done]
         gaps = np.where(left, means.max(axis=1, keepdims=True) - means, np.inf)
         # Smaller gaps need not be resolved; the leader's own zero marks it.
         gaps = np.where(gaps > 0, np.maximum(gaps, width), gaps)

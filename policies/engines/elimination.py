@@ -104,7 +104,8 @@ def elimination(
             kept = averages >= best[row] - 2.0**-r
             estimates[row, column] = averages
             active[row, column] = kept
-            row, column = row[kept], column[kept]
+            row = row[kept]
+            column = column[kept]
         if whole.size:
             averages = block.pull(whole[:, None], arms[None], times[whole, None] if each else times)
             kept = averages >= averages.max(axis=1, keepdims=True) - 2.0**-r
@@ -113,9 +114,11 @@ def elimination(
             if not complete.all():
                 active[whole] = kept
                 i, found = np.nonzero(kept & ~complete[:, None])
-                row, column = np.concatenate([row, whole[i]]), np.concatenate([column, found])
+                row = np.concatenate([row, whole[i]])
+                column = np.concatenate([column, found])
                 whole = whole[complete]
         if row.size:
             unsettled = np.bincount(row)[row] > 1
-            row, column = row[unsettled], column[unsettled]
+            row = row[unsettled]
+            column = column[unsettled]
     return active, estimates

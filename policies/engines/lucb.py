@@ -23,7 +23,8 @@ def lucb(
 
     See `Engine` for arguments and result.
     """
-    n, k = len(block), arms.size
+    n = len(block)
+    k = arms.size
     active = np.ones((n, k), dtype=np.bool_)
     if k == 1 or precision == np.inf:
         return active, np.zeros((n, k))
@@ -52,7 +53,9 @@ def lucb(
             first = upper.argmax(axis=1)
             second = np.where(left, lower, np.inf).argmin(axis=1)
             done |= upper[here, first] - lower[here, second] < width
-        running, first, second = running[~done], first[~done], second[~done]
+        running = running[~done]
+        first = first[~done]
+        second = second[~done]
         fewer = np.minimum(cells.n[running, first], cells.n[running, second])
         # LUCB pulls both once; here the less pulled of the two grows by 35%.
         batch = np.ceil((1.35 - 1) * fewer).astype(np.int64)

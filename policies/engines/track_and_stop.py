@@ -52,7 +52,8 @@ def optimal_shares(gaps: Floats) -> Floats:
     def relative(u: Floats) -> Floats:
         return u / (ratio - u)
 
-    low, high = np.zeros(top[0].shape), np.ones(top[0].shape)
+    low = np.zeros(top[0].shape)
+    high = np.ones(top[0].shape)
     for _ in range(24):  # bisection, to 2^-24: far better than the estimated gaps
         middle = (low + high) / 2
         over = (relative(middle) ** 2).sum(axis=1, keepdims=True) > 1

@@ -36,12 +36,16 @@ class References:
     """
 
     def __init__(self, levels: Levels, bounded: bool) -> None:
-        p, eta = levels.problem, levels.eta
-        self.levels, self.bounded = levels, bounded
+        p = levels.problem
+        eta = levels.eta
+        self.levels = levels
+        self.bounded = bounded
         agents = p.n_agents / levels.m
         low, high = (bounded and p.support) or (-6 * p.sigma, 6 * p.sigma)
-        self.low, self.high = low, high
-        self.rho, self.price = 0.0, 0.0
+        self.low = low
+        self.high = high
+        self.rho = 0.0
+        self.price = 0.0
         # Pulls of a reference over those of an agent: about what makes the sum of pulls least.
         if bounded:
             self.ratio = max(4.0, (1.3 * agents) ** (2 / 3))
@@ -235,7 +239,8 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
     None if the list is forecast to take less than 0.7 times the tree's pulls, with many clusters,
     and if only representatives play.
     """
-    m, n_agents = ref.levels.m, ref.levels.problem.n_agents
+    m = ref.levels.m
+    n_agents = ref.levels.problem.n_agents
     if m > SETTINGS.few or m == n_agents:
         return []
     # Thresholds can be sent for these arms.
@@ -288,7 +293,8 @@ def tree_references(
 
 def by_tree(federation: FederationView, reps: Ints, tree: list[Node], ref: References) -> Ints:
     """(N,) clusters of the agents, −1 for those that are unsure."""
-    arms, m = ref.levels.sketch, reps.size
+    arms = ref.levels.sketch
+    m = reps.size
     possible = np.ones((federation.problem.n_agents, m), dtype=bool)
     possible[reps] = np.eye(m, dtype=bool)
 

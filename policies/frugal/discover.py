@@ -40,7 +40,8 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 def sketch_pulls(levels: Levels, stage: int) -> float:
     """Pulls of each arm. The first sketches take, in all, about the pulls that the representatives'
     K·M arms are going to take if arms differ by √(ση), and fewer for few clusters."""
-    p, m = levels.problem, levels.m
+    p = levels.problem
+    m = levels.m
     hard = min(max(p.sigma / levels.eta, 0.25), 0.35 * m)
     cells = levels.sketch.size * levels.drawn
     first = max(4, ceil(hard * p.n_arms * m * levels.beaten / cells))
@@ -69,7 +70,9 @@ def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, 
     Each guess comes from more agents, in case a cluster was missed, or from more pulls. There are
     no more when sketches that could tell a difference of η do not tell groups apart.
     """
-    m, n, drawn = levels.m, levels.problem.n_agents, levels.drawn
+    m = levels.m
+    n = levels.problem.n_agents
+    drawn = levels.drawn
     order = federation.rng.permutation(n)
     codes = np.zeros((n, levels.sketch.size))
     program = partial(sketch, levels=levels)
@@ -166,7 +169,9 @@ def shown_distinct(
     Two are distinct if their averages of one arm differ; None if two look alike. Only pulls made
     after the choice of representatives count.
     """
-    m, d, sigma = reps.size, levels.sketch.size, levels.problem.sigma
+    m = reps.size
+    d = levels.sketch.size
+    sigma = levels.problem.sigma
     scales = Scales.around(4 * levels.distinct, exp(-levels.distinct))
     program = partial(rough_means, levels=levels)
     members = np.ones(d, dtype=bool)
@@ -199,14 +204,16 @@ def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) ->
 
     Its score has to reach `lead`, one number or (n, len(arms)).
     """
-    eta, k = levels.eta, arms.size
+    eta = levels.eta
+    k = arms.size
     unit = 2 * (levels.problem.sigma / eta) ** 2  # pulls that tell η with one nat
     cells = recall(block, levels, k)
     top_up(block, cells, unit * max(0.1, 16 / k), arms)
     rows = np.arange(len(block))
     batch = 0.3 * unit
     while True:
-        n, total = cells.n, cells.n * cells.mean
+        n = cells.n
+        total = cells.n * cells.mean
         pulls = n.sum(axis=1, keepdims=True)
         others = (total.sum(axis=1, keepdims=True) - total) / (pulls - n)
         # Log-likelihood ratio of "η above the others" to "like the others".
@@ -225,7 +232,9 @@ def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) ->
 
 def search(federation: FederationView, levels: Levels) -> Ints:
     """(M,) agents that named M different arms; M agents are asked at a time."""
-    n, m, k = federation.problem.n_agents, levels.m, federation.problem.n_arms
+    n = federation.problem.n_agents
+    m = levels.m
+    k = federation.problem.n_arms
     order = federation.rng.permutation(n)
     finder: dict[int, int] = {}  # of each arm that was named, the first agent that named it
 

@@ -49,7 +49,8 @@ class FrugalBAI(Policy):
 
     def solve(self, federation: FederationView) -> np.ndarray:
         p = federation.problem
-        m, eta = p.n_clusters, p.eta
+        m = p.n_clusters
+        eta = p.eta
         if m == 1 or p.n_agents == 1:
             with federation.phase("best arms"):
                 best = federation.local(federation.agents[:1], find_alone)

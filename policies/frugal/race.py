@@ -86,8 +86,10 @@ def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Pay
     until one arm is left. Sends live arms, beaten arms that may be close, and the effort reached.
     The last message to it is the number of the choice, which `levels` has as well.
     """
-    p, codes = block.problem, SETTINGS.codes
-    help_from, few = np.inf, 1
+    p = block.problem
+    codes = SETTINGS.codes
+    help_from = np.inf
+    few = 1
     if together[0]:
         help_from = 8 * levels.beaten * (p.sigma / levels.eta) ** 2
         few = max(8, p.n_arms // 32)
@@ -118,7 +120,8 @@ def exchange(
     """
     cells = recall(block, levels, block.problem.n_arms, levels.name)
     before, wanted = np.moveaxis(block.load(levels.name + " sets"), 1, 0)
-    before, wanted = before & ~out, wanted & ~dull
+    before = before & ~out
+    wanted = wanted & ~dull
     live = before.copy()
     close = race(block, cells, live, wanted, effort_of(code), levels)
     block.save(levels.name, cells.memory)
@@ -137,14 +140,17 @@ def best_arms(federation: FederationView, reps: Ints, levels: Levels, together: 
     codes = SETTINGS.codes
     down = Flag(together), Symbol(np.full(reps.size, levels.choice - 1), among=2 * codes)
     live, near, code = federation.local(reps, program, down=down)
-    wanted, close = live | near, np.zeros_like(live)
+    wanted = live | near
+    close = np.zeros_like(live)
     for effort in range(code.min(), codes if together else 0):
         close |= live & (live.sum(axis=1) == 1)[:, None]
-        told_live, live = live, live & (close.sum(axis=0) <= close)
+        told_live = live
+        live = live & (close.sum(axis=0) <= close)
         open_ = live & (live.sum(axis=1) > 1)[:, None]
         if not open_.any():
             break
-        told_wanted, wanted = wanted, wanted & (open_.sum(axis=0) > open_) & ~close
+        told_wanted = wanted
+        wanted = wanted & (open_.sum(axis=0) > open_) & ~close
         busy = np.flatnonzero(open_.any(axis=1) | wanted.any(axis=1))
         facts = (
             ArmSubset((told_live & ~live)[busy], within=told_live[busy]),

@@ -65,13 +65,20 @@ class Levels:
     """
 
     def __init__(self, problem: Problem, growth: float, choice: int) -> None:
-        m, eta, k, n = problem.n_clusters, problem.eta, problem.n_arms, problem.n_agents
+        m = problem.n_clusters
+        eta = problem.eta
+        k = problem.n_arms
+        n = problem.n_agents
         assert m is not None
         assert eta is not None
-        self.problem, self.growth, self.choice = problem, growth, choice
-        self.m, self.eta = m, eta
+        self.problem = problem
+        self.growth = growth
+        self.choice = choice
+        self.m = m
+        self.eta = eta
         self.name = f"representative {choice}"
-        s, d = SETTINGS, SETTINGS.sketch_arms
+        s = SETTINGS
+        d = SETTINGS.sketch_arms
         self.sketch: Ints = np.arange(min(k, d)) * k // min(k, d)
         self.drawn = min(n, ceil(m * (log(m) + 3)) + 2)
         delta = problem.delta * (1 - s.fallback)

@@ -85,7 +85,8 @@ def _refine(
     weight = member[:, :, None]
     count, total = count[:, None], total[:, None]  # (N, 1, K, E)
     # Posterior of each arm in each component without the agent's own data, (N, K, K, E).
-    weighted_count, weighted_total = weight * count, weight * total
+    weighted_count = weight * count
+    weighted_total = weight * total
     others_count = weighted_count.sum(axis=0) - weighted_count + precision
     others_total = weighted_total.sum(axis=0) - weighted_total
     others_mean = others_total / others_count

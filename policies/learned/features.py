@@ -59,7 +59,8 @@ class Features:
     def __init__(
         self, n_agents: int, n_arms: int, n_clusters: int | None, eta: float | None, sigma: float
     ) -> None:
-        self.n_agents, self.n_arms = n_agents, n_arms
+        self.n_agents = n_agents
+        self.n_arms = n_arms
         self._most = min(n_agents, n_arms, n_clusters or n_agents)
         self._scale = sigma if sigma > 0 else 1.0
         self._margin = (eta or 0.0) / self._scale

@@ -65,7 +65,8 @@ class SB3Policy(StepPolicy):
         )
 
     def act(self, obs: dict[str, Array], info: Values) -> Any:
-        pulls, means = obs["pulls"], obs["means"]
+        pulls = obs["pulls"]
+        means = obs["means"]
         used = pulls.sum() / (ORDERS_PER_CELL * pulls.size)
         if self._network.inputs == SIZE:
             seen = self._features(pulls[None], means[None])

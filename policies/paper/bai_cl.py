@@ -103,7 +103,8 @@ class BAICl(Policy):
         """
         p = federation.problem
         n_clusters, eta = require(self.name, p, "n_clusters", "eta")
-        engine, describe = get_engine(self.engine), self._describe
+        engine = get_engine(self.engine)
+        describe = self._describe
         best = np.full(p.n_agents, -1)
         means = np.zeros(p.n_arms)
         known = np.zeros(p.n_arms, dtype=np.bool_)

@@ -103,7 +103,8 @@ class BAIClPlusPlus(BAICl):
                 place, averages = self._propose(block, arms, k)
                 return ArmIndex(arms[place], among=arms), Reals(averages)
 
-            agents, first = rest[waiting], (known_set,) if k == 1 else ()
+            agents = rest[waiting]
+            first = (known_set,) if k == 1 else ()
             arm, averages = federation.local(agents, one_try, down=first, n_arms=arms.size)
             accepted = np.abs(averages - means[arm]) < eta1 / 2
             federation.local(agents, lambda block, _: None, down=Flag(accepted), n_arms=1)

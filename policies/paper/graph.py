@@ -25,17 +25,20 @@ def components(estimates: Floats, active: Bools, width: float) -> Ints:
         (n,) labels 0, 1, ... in the order of each component's first agent.
     """
     held = active.any(axis=0)
-    estimates, active = estimates[:, held], active[:, held]
+    estimates = estimates[:, held]
+    active = active[:, held]
     labels = np.full(estimates.shape[0], -1)
     free = np.arange(labels.size)
     while free.size:
-        label, new = labels.max() + 1, free[:1]
+        label = labels.max() + 1
+        new = free[:1]
         while new.size:
             labels[new] = label
             free = free[labels[free] < 0]
             # Most agents are too far from all of `new` on an arm that is active at all of them.
             shared = np.flatnonzero(active[new].all(axis=0))
-            here, there = estimates[np.ix_(new, shared)], estimates[np.ix_(free, shared)]
+            here = estimates[np.ix_(new, shared)]
+            there = estimates[np.ix_(free, shared)]
             far = (there - here.max(axis=0) > width) | (here.min(axis=0) - there > width)
             near = free[~far.any(axis=1)]
             pieces = 1 + near.size * new.size * active.shape[1] // CACHED

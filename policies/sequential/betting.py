@@ -19,7 +19,9 @@ from clustered_bandit_gym.errors import UserError
 
 #: Bets: the largest, the ratio of neighbours, how many. They serve gaps from about 1/2 down to
 #: variance/1000.
-TOP, RATIO, BETS = 8.0, 1.6, 18
+TOP = 8.0
+RATIO = 1.6
+BETS = 18
 #: Weight of the gambler who does not bet. It bounds from below what one arm of a pair can lose.
 IDLE = 0.02
 #: A bet never risks more than this part of what could ruin it.
@@ -64,11 +66,13 @@ class Bets:
         mean = counts @ self.x / np.maximum(counts.sum(axis=-1), 1)
         ends = []
         for test, end in ((self.above, 0.0), (self.below, 1.0)):
-            out, kept = np.full(mean.shape, end), mean.copy()
+            out = np.full(mean.shape, end)
+            kept = mean.copy()
             for _ in range(50):  # bisection, to 2^-50 of the range
                 middle = (out + kept) / 2
                 rejected = test(counts, middle) >= level
-                out, kept = np.where(rejected, middle, out), np.where(rejected, kept, middle)
+                out = np.where(rejected, middle, out)
+                kept = np.where(rejected, kept, middle)
             ends.append(out)
         return ends[0], ends[1]
 
@@ -97,13 +101,15 @@ class Bets:
         high = (counts_b @ self.x / counts_b.sum(axis=1))[:, None]
         around = low + (high - low) * np.clip(share[:, None] + OFFSETS, 0, 1)
         # The least and the largest c for which c and c + shift may both be means.
-        first, last = np.maximum(0.0, -shift), np.minimum(1.0, 1 - shift)
+        first = np.maximum(0.0, -shift)
+        last = np.minimum(1.0, 1 - shift)
         points = np.clip(np.concatenate([first, around, last], axis=1), first, last)
         wealth = self._at_points(counts_a, counts_b, shift, points)
         # More points around the one where the product is least.
         rows = np.arange(share.size)
         least = np.clip(_logsumexp(wealth).sum(axis=0).argmin(axis=1), 1, points.shape[1] - 2)
-        left, right = points[rows, least - 1, None], points[rows, least + 1, None]
+        left = points[rows, least - 1, None]
+        right = points[rows, least + 1, None]
         finer = left + (right - left) * FINER
         more = self._at_points(counts_a, counts_b, shift, finer)
         points = np.concatenate([points, finer], axis=1)
@@ -135,7 +141,8 @@ class Bets:
             # the logarithm of the product of two of them is concave, hence at least the smaller of
             # its values there; F·G is at least the sum of all these products.
             column = bounds[rows].argmin(axis=1)
-            at, end = (rows, column), (rows, column + 1)
+            at = (rows, column)
+            end = (rows, column + 1)
             # Larger targets cut bets on "above", smaller ones on "below".
             ruin = np.stack([1 - np.clip(points[at] + shift[rows, 0], 0, 1), points[end]])
             fixed = self.bets <= _largest_bet(ruin)[..., None]

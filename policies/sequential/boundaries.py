@@ -70,7 +70,8 @@ def half_normal_pair(difference: Any, n_a: Any, n_b: Any, rho: Any) -> Floats:
     the minimum over x of a convex function.
     """
     d = difference
-    root_a, root_b = n_a / np.sqrt(n_a + rho), n_b / np.sqrt(n_b + rho)
+    root_a = n_a / np.sqrt(n_a + rho)
+    root_b = n_b / np.sqrt(n_b + rho)
     x = d * root_b**2 / (root_a**2 + root_b**2)
     for _ in range(30):
         slope_a, bend_a = _derivatives(root_a * x)
@@ -99,7 +100,8 @@ def half_normal_pair_reaches(
     method is left for what is between, and for very unequal pulls.
     """
     evidence = pair_evidence(difference, n_a, n_b, rho)
-    fewer, more = np.minimum(n_a, n_b), np.maximum(n_a, n_b)
+    fewer = np.minimum(n_a, n_b)
+    more = np.maximum(n_a, n_b)
     # The slope of z²/2 + ln Φ(z) is √(2/π) at z = 0, and more than z everywhere. If the minimum is
     # inside on the side of the arm with more pulls, it is on the other side, too.
     slope = difference * fewer**2 / (fewer + rho)

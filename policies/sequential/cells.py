@@ -50,8 +50,11 @@ class Cells:
     bets = False
 
     def __init__(self, sigma: float, scales: Scales, memory: Floats, unit: float = 1.0) -> None:
-        self.sigma, self.scales, self.unit = sigma, scales, unit
-        self.n, self.mean = memory[..., 0].copy(), memory[..., 1].copy()
+        self.sigma = sigma
+        self.scales = scales
+        self.unit = unit
+        self.n = memory[..., 0].copy()
+        self.mean = memory[..., 1].copy()
 
     def pull(
         self,
@@ -74,7 +77,8 @@ class Cells:
             self._add((rows, columns), times, draw(agents, arms, times))
 
     def _add(self, at: At, times: Any, averages: Any) -> None:
-        n, mean = self.n[at], self.mean[at]
+        n = self.n[at]
+        mean = self.mean[at]
         self.mean[at] = (averages / self.unit - mean) * (times / (n + times)) + mean
         self.n[at] = n + times
 
@@ -84,14 +88,16 @@ class Cells:
         `b` is a cell of `other`, a table of the same kind, where one is given. `level` is positive.
         """
         other = self if other is None else other
-        (n_a, mean_a), (n_b, mean_b) = self._take(a), other._take(b)
+        (n_a, mean_a) = self._take(a)
+        (n_b, mean_b) = other._take(b)
         d = (mean_b + shift - mean_a) / self.sigma
         level = np.broadcast_to(level, d.shape)
         # Mixing costs something, so what does not even reach the level without it is not looked at.
         hope = (d > 0) & (0.5 * d * d * (n_a * n_b) > level * (n_a + n_b))
         shown = np.zeros(d.shape, dtype=bool)
         if hope.any():
-            n_a, n_b = n_a[hope], n_b[hope]
+            n_a = n_a[hope]
+            n_b = n_b[hope]
             rho, weight = self.scales.at(np.minimum(n_a, n_b))
             needed = level[hope] - weight
             shown[hope] = half_normal_pair_reaches(d[hope], n_a, n_b, rho, needed)
@@ -130,7 +136,8 @@ class Cells:
         # The leader is the hardest to be close to, for most arms: it is tried first.
         near = self.shows((row, leader[row]), (row, arm), eta, level[row])
         near |= arm == leader[row]
-        row, arm = row[near], arm[near]
+        row = row[near]
+        arm = arm[near]
         left = live[row]
         left[np.arange(row.size), arm] = False
         left &= ~self.shows_worse(row, arm, eta, level[row], left)
@@ -187,8 +194,10 @@ class BettingCells(Cells):
         sigma: float,
         scales: Scales,
     ) -> None:
-        self.low, self.width = support[0], support[1] - support[0]
-        self.values, self.counts = values, memory.copy()
+        self.low = support[0]
+        self.width = support[1] - support[0]
+        self.values = values
+        self.counts = memory.copy()
         self.wealth = Bets((values - self.low) / self.width)
         n = memory.sum(axis=-1)
         mean = memory @ values / np.maximum(n, 1)
@@ -205,8 +214,10 @@ class BettingCells(Cells):
         d = other.mean[b] + shift - self.mean[a]
         level = np.broadcast_to(level - np.log(1 - PLAIN), d.shape)
         shift = np.broadcast_to(shift, d.shape) / self.width
-        counts_a, counts_b = self.counts[a], other.counts[b]
-        n_a, n_b = self.n[a], other.n[b]
+        counts_a = self.counts[a]
+        counts_b = other.counts[b]
+        n_a = self.n[a]
+        n_b = other.n[b]
         noise_a = self._variance(counts_a) / np.maximum(n_a, 1)
         noise = noise_a + self._variance(counts_b) / np.maximum(n_b, 1)
         # As normal laws would have it, and one part in ten more: where that is too little the bets
@@ -264,7 +275,8 @@ def make_cells(
     unit: float = 1.0,
 ) -> Cells:
     """Cells for the rewards of `problem` in units of `unit`, empty (R, K) or from memory."""
-    sigma, support = problem.sigma / unit, problem.support
+    sigma = problem.sigma / unit
+    support = problem.support
     if support is None or values is None:
         memory = np.zeros((*memory, 2)) if isinstance(memory, tuple) else memory
         return Cells(sigma, scales, memory, unit)
@@ -276,5 +288,6 @@ def make_cells(
 def block_cells(block: Block, n_arms: int, scales: Scales | None = None) -> Cells:
     """Empty cells (n, `n_arms`) of the agents of `block`; averages are divided by σ."""
     scales = scales or Scales.around(100.0, 0.1)
-    shape, problem = (len(block), n_arms), block.problem
+    shape = (len(block), n_arms)
+    problem = block.problem
     return make_cells(problem, block.values, scales, shape, unit=problem.sigma)

@@ -45,7 +45,8 @@ def _run(record: Record, best: Ints, eta: float | None) -> None:
     while rows.size:
         beat(record, rows)
         leader, needed = settle(record, rows)
-        index, centre = np.arange(rows.size), leader
+        index = np.arange(rows.size)
+        centre = leader
         if eta is not None:
             centre, left = accept_to(record, rows, known, eta)
             needed &= left
@@ -54,8 +55,11 @@ def _run(record: Record, best: Ints, eta: float | None) -> None:
             needed[index, leader] = True
         needed[index, centre] = False
         going = (record.settled[rows] < 0) & (record.live[rows] & known).any(axis=1)
-        rows, needed, centre = rows[going], needed[going], centre[going]
-        n, at = record.n[rows], (np.arange(rows.size), centre)
+        rows = rows[going]
+        needed = needed[going]
+        centre = centre[going]
+        n = record.n[rows]
+        at = (np.arange(rows.size), centre)
         times = np.where(needed, STEP * n + 1, 0)
         # The arm that all others are compared with may be the wrong one: step by step.
         goal = leader_pulls(np.where(needed, n + times, 0))

@@ -95,7 +95,8 @@ class _Plan:
     """
 
     def __init__(self, reps: Representatives, needed: Bools) -> None:
-        slack, mean = reps.cells.slack, reps.mean
+        slack = reps.cells.slack
+        mean = reps.mean
         self.distinct = reps.distinct
         self.eta = eta = -np.inf if reps.eta is None else reps.eta
         self.top = top = (np.arange(len(reps)), reps.leader)
@@ -152,7 +153,8 @@ class _Plan:
 
         Returns (K,) pulls that it takes to be rid of each arm.
         """
-        top, gap = self.top, self.gap
+        top = self.top
+        gap = self.gap
         size = np.maximum(np.abs(gap) + self.enough + doubt, 1 / np.sqrt(self.n))
         self.beaten = self.level_beaten / size**2
         self.close = self.level_close / np.maximum(self.eta - gap + doubt, TINY) ** 2
@@ -163,7 +165,8 @@ class _Plan:
         hardest = np.minimum(cost, second).max(axis=1)
         self.waits = (hardest < cost_close[top]) & (self.eta > 0)
         cost_close[top] = np.where(self.waits, hardest, cost_close[top])
-        self.cost_close, self.second = cost_close, self._at_other(cost_close)
+        self.cost_close = cost_close
+        self.second = self._at_other(cost_close)
         rest = np.minimum(cost, self.second)
         # At y itself the pulls for closeness count towards beating the arm, too.
         own = np.minimum(np.maximum(cost - cost_close, 0), self.second)
@@ -189,8 +192,11 @@ class _Plan:
         Returns (R, K) tasks that are to be settled by closeness elsewhere, and the y where arm k of x
         is then to be shown close.
         """
-        rival, top, cost = self.rival, self.top, self.cost
-        first, least = self.total.argmin(axis=0), self.total.min(axis=0)
+        rival = self.rival
+        top = self.top
+        cost = self.cost
+        first = self.total.argmin(axis=0)
+        least = self.total.min(axis=0)
         covered = self.distinct[:, first] & (least < self.everywhere) & rival
         via = np.where(covered, first, self._at_other(self.cost_close, np.ndarray.argmin))
         elsewhere = covered | (self.second < cost)
@@ -202,7 +208,8 @@ class _Plan:
     def times(self) -> Floats:
         """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
         elsewhere, via = self._choose()
-        beaten, self.close = np.maximum(self.beaten, self.n), np.maximum(self.close, self.n)
+        beaten = np.maximum(self.beaten, self.n)
+        self.close = np.maximum(self.close, self.n)
         self.close[self.top] = np.where(self.waits, np.inf, self.close[self.top])
         need = np.where(self.rival, beaten, np.inf)
         x, k = np.nonzero(elsewhere)
@@ -232,7 +239,8 @@ class _Plan:
 
     def _aim_at_distinct(self, x: Ints, y: Ints, goal: Floats) -> None:
         """Raise the goals of the arms that tell representatives x from y."""
-        arm, pulls = self.telling[x, y], self.to_distinct[x, y]
+        arm = self.telling[x, y]
+        pulls = self.to_distinct[x, y]
         for row in (x, y):
             np.maximum.at(goal, (row, arm), self._next(pulls, self.n[row, arm]))
 

@@ -50,7 +50,8 @@ class Budgets:
     """
 
     def __init__(self, problem: Problem, share: float = 1.0) -> None:
-        self.n_agents, self.n_arms = problem.n_agents, problem.n_arms
+        self.n_agents = problem.n_agents
+        self.n_arms = problem.n_arms
         self.n_clusters = problem.n_clusters or min(self.n_agents, self.n_arms)
         self.delta = share * problem.delta
 
@@ -125,7 +126,8 @@ class ClusterWeights:
 
         Of the grid, the ρ with which an agent that makes `wanted` pulls of its arm gains most.
         """
-        n, wanted = n[..., None], wanted[..., None]
+        n = n[..., None]
+        wanted = wanted[..., None]
         price = 0.5 * np.log1p(n / self.rho) + self.rho_price
         worth = n * n / (n + self.rho)
         loss = price + level * wanted / (wanted + worth)

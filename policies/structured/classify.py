@@ -57,7 +57,8 @@ class Plan:
     """
 
     def __init__(self, reps: Representatives, best: Ints | None, beta: float) -> None:
-        self.reps, self.beta = reps, beta
+        self.reps = reps
+        self.beta = beta
         self.eta = None if best is None else reps.eta
         r = len(reps)
         self.best: Ints = np.full(r, -2) if best is None else best
@@ -88,7 +89,8 @@ class Plan:
 
     def set_kind(self, bets: bool) -> None:
         """Plan bets or tests by the sub-Gaussian property."""
-        reps, self.bets = self.reps, bets
+        reps = self.reps
+        self.bets = bets
         self.noise = np.ones(reps.n.shape[1])
         if bets:
             variance = (reps.n * reps.cells.variance()).sum(axis=0) / reps.n.sum(axis=0)
@@ -118,14 +120,18 @@ class Plan:
             cost[at] = np.maximum(cost[at], own[at])
             each[at] = np.maximum(each[at], need[rows, rival, arm])
             arms[rows, rival] = arm
-        self.arms, self.each = arms, each
+        self.arms = arms
+        self.each = each
         self.assumed = assumed & (arms == self.best[:, None])
         self.pulls = np.maximum(each.sum(axis=1) * (1 + 1 / np.sqrt(self.users)), 1)
 
     def _needs(self) -> tuple[Floats, Floats, np.ndarray]:
         """(R, R, K) pulls of an arm at an agent of x that rule out j if all means were known, the
         same with the representatives' part; (R, R) Assumption 1 is the cheaper way for arm k_x."""
-        rows, best, weights, worth = self.rows, self.best, self.weights, self.worth
+        rows = self.rows
+        best = self.best
+        weights = self.weights
+        worth = self.worth
         # Mixing costs a representative about 3 nats; the other kind of test has half the weight.
         level = self.beta + weights.alternative + 3 + np.log(2) * self.reps.cells.bets
         level += TUNING.bet_slack * self.bets
@@ -152,7 +158,8 @@ class Plan:
         n' = n0(1 + √(u/c)).
         """
         x, j = np.nonzero(self.rows[:, None] != self.rows)
-        arm, assumed = self.arms[x, j], self.assumed[x, j]
+        arm = self.arms[x, j]
+        assumed = self.assumed[x, j]
         each = self.each[x, arm]
         goal, cells = np.zeros((2, *self.each.shape))
         np.add.at(cells, (x, arm), 1)
@@ -210,10 +217,12 @@ class _Block:
     """
 
     def __init__(self, plan: Plan, tests: ClusterTests, agents: Ints) -> None:
-        self.plan, self.tests = plan, tests
+        self.plan = plan
+        self.tests = tests
         reps = plan.reps
         self.record = Record(reps.federation, reps.budgets, agents)
-        self.rep_pulls, self.rep_mean = plan.worth.T.copy(), reps.mean.T.copy()
+        self.rep_pulls = plan.worth.T.copy()
+        self.rep_mean = reps.mean.T.copy()
         self.fit = np.zeros((agents.size, len(reps)))
         self.ruled_out = np.zeros(self.fit.shape, dtype=bool)
         self.total, self.since = np.zeros((2, agents.size))
@@ -222,7 +231,8 @@ class _Block:
 
     def run(self) -> Ints:
         """(n,) labels; where an agent lost patience, −1 minus its last guess."""
-        plan, (n, r) = self.plan, self.fit.shape
+        plan = self.plan
+        (n, r) = self.fit.shape
         rows = np.arange(n)
         labels = np.full(n, -1)
         guess = plan.reps.federation.rng.integers(r, size=n)
@@ -230,7 +240,8 @@ class _Block:
         part = np.full(n, self.search)
         while rows.size:
             self._pull(rows, plan.arms[guess, rival], np.ceil(plan.pulls[guess] * part))
-            last, guess = guess, self.fit[rows].argmax(axis=1)
+            last = guess
+            guess = self.fit[rows].argmax(axis=1)
             new = rows[guess != last]
             self.since[new] = self.total[new]
             done, answer, rival, part = self._judge(rows, guess)
@@ -239,14 +250,20 @@ class _Block:
             limit = TUNING.patience * plan.pulls[guess]
             lost = (total - self.since[rows] > limit) | (total > TUNING.patience * limit)
             left = ~(done | lost)
-            rows, guess, rival, part = rows[left], guess[left], rival[left], part[left]
+            rows = rows[left]
+            guess = guess[left]
+            rival = rival[left]
+            part = part[left]
         return labels
 
     def _judge(self, rows: Ints, guess: Ints) -> tuple[Bools, Ints, Ints, Floats]:
         """Of agents `rows`, (rows,) each: all clusters but one are ruled out, that one, the rival
         that is hardest to rule out, and the next batch as a share of the plan."""
-        tests, beta, index = self.tests, self.plan.beta, np.arange(rows.size)
-        cells, arms = self.record.cells, self.plan.arms[guess]
+        tests = self.tests
+        beta = self.plan.beta
+        index = np.arange(rows.size)
+        cells = self.record.cells
+        arms = self.plan.arms[guess]
         own = rows[:, None], arms
         evidence = tests.evidence(guess, cells.n[own] / self.plan.noise[arms], cells.mean[own])
         self.ruled_out[rows] |= tests.rejects(guess, evidence, cells, rows)

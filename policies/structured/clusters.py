@@ -76,7 +76,8 @@ def _tell_apart(
 ) -> None:
     """Pull towards `forecast` (pairs, K): the arm of each pair that differs most, or all arms where
     none seems to differ."""
-    arm, least = forecast.argmin(axis=1), forecast.min(axis=1)
+    arm = forecast.argmin(axis=1)
+    least = forecast.min(axis=1)
     unclear = least > 1e18
     pulls = np.zeros(reps.n.shape)
     for row in (a, b):

@@ -41,9 +41,13 @@ class Discovery:
     """
 
     def __init__(self, reps: Representatives, goal: int, every_arm: bool = False) -> None:
-        self.reps, self.goal, self.every_arm = reps, goal, every_arm
-        federation, first = reps.federation, TUNING.first_effort
-        n_agents, n_arms = federation.problem.n_agents, federation.problem.n_arms
+        self.reps = reps
+        self.goal = goal
+        self.every_arm = every_arm
+        federation = reps.federation
+        first = TUNING.first_effort
+        n_agents = federation.problem.n_agents
+        n_arms = federation.problem.n_arms
         # The last effort tells a difference of η, or 0.1σ where it is not told, with 24 nats.
         gap = 0.1 if every_arm else reps.eta or 0.1
         self.last = max(first, ceil(2 * 24.0 / gap**2))
@@ -64,7 +68,8 @@ class Discovery:
 
     def _start(self, order: Ints) -> None:
         """Nobody of `order` has been drawn yet."""
-        self.order, self.asked = order, 0
+        self.order = order
+        self.asked = 0
         self.drawn = Record(self.reps.federation, self.reps.budgets, order)
         self.seen = np.zeros_like(order)
         self.odd = np.zeros((order.size, len(self.reps)), dtype=bool)
@@ -121,7 +126,9 @@ class Discovery:
         An agent pulls the leader of the representative that fits it best, in batches of a quarter
         of the effort: one that does not fit falls behind after a few.
         """
-        drawn, leader, arms = self.drawn, self.reps.leader, self.variance.size
+        drawn = self.drawn
+        leader = self.reps.leader
+        arms = self.variance.size
         look = ceil(TUNING.look * self.effort / arms)
         look = min(look, 5) if arms > 64 else look  # each arm sends an average
         look = self.effort if self.every_arm else look
@@ -141,7 +148,9 @@ class Discovery:
             near = on_leader[np.arange(rows.size), guess] < TUNING.fitting_leader
             fits = ((pulls >= 1) & near) | (pulls >= 2)
             self.seen[rows[fits]] = self.effort
-            rows, guess, terms = rows[~fits], guess[~fits], terms[~fits]
+            rows = rows[~fits]
+            guess = guess[~fits]
+            terms = terms[~fits]
             arm = leader[guess]
             drawn.pull(rows, arm, effort[guess] / 4)
             changed = self._terms(drawn.n[rows, arm], drawn.mean[rows, arm], arm)
@@ -152,7 +161,8 @@ class Discovery:
         """Half the squared distances of averages of n pulls of `arms` from the representatives', in
         units of noise."""
         # Agents of one cluster have the same variances.
-        n_rep, variance = self.reps.n[:, arms], self.of_cell[:, arms]
+        n_rep = self.reps.n[:, arms]
+        variance = self.of_cell[:, arms]
         weight = n * n_rep / ((n + n_rep) * (2 * variance))
         return weight * (mean - self.reps.mean[:, arms]) ** 2
 
@@ -173,7 +183,8 @@ class Discovery:
 
     def _promote(self, row: int) -> None:
         """Make a drawn agent a representative, unless fresh pulls show that it looks like one."""
-        reps, last = self.reps, len(self.reps)
+        reps = self.reps
+        last = len(self.reps)
         reps.add(int(self.drawn.agents[row]))
         self.seen[row] = self.last  # it is not drawn again
         self.odd = np.pad(self.odd, ((0, 0), (0, 1)))
@@ -188,11 +199,13 @@ class Discovery:
 
     def _explore_representatives(self, rows: Ints) -> None:
         """Bring the arms that may be a representative's best, by a rough rule, to `effort` pulls."""
-        reps, effort = self.reps, self.effort
+        reps = self.reps
+        effort = self.effort
         # A first glance at all arms drops the worst of them.
         for level in (effort / 8, effort):
             top = (np.arange(rows.size), reps.leader[rows])
-            pulls, mean = reps.n[rows], reps.mean[rows]
+            pulls = reps.n[rows]
+            mean = reps.mean[rows]
             n = np.maximum(pulls / self.variance, 1e-9)
             noise = np.sqrt(2 * TUNING.apart * (1 / n + 1 / n[top][:, None]))
             contend = (mean[top][:, None] - mean <= noise) & reps.live[rows]
@@ -207,7 +220,8 @@ class Discovery:
 
     def _learn_variance(self) -> None:
         """From the representatives' pulls, as if a few more of each arm had shown what all do."""
-        n, start = self.reps.n, TUNING.start
+        n = self.reps.n
+        start = TUNING.start
         sums = n * self.reps.cells.variance()
         prior = start * sums.sum() / n.sum()
         of_arm = (sums.sum(axis=0) + prior) / (n.sum(axis=0) + start)

@@ -35,14 +35,16 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> Bools:
     step of 8 loses little.
     """
     difference = cells.mean[a] - cells.mean[b]
-    n_a, n_b = cells.n[a], cells.n[b]
+    n_a = cells.n[a]
+    n_b = cells.n[b]
     distance = difference**2 * n_a * n_b / (n_a + n_b)
     arm = distance.argmax(axis=1)
     larger = difference[np.arange(a.size), arm] > 0
     low, high = np.where(larger, (b, a), (a, b))
     one_arm = level + np.log(4 * difference.shape[1])
     shown = cells.shows((low, arm), (high, arm), 0.0, one_arm)
-    all_arms, half = level + np.log(2 * 8), 0.5 * distance.sum(axis=1)
+    all_arms = level + np.log(2 * 8)
+    half = 0.5 * distance.sum(axis=1)
     for rho in 16 * 8.0 ** np.arange(8.0):
         # ñ = n/(1 + ρ/n), so the evidence is at most what the arm with most pulls would make of it.
         most = half / (1 + rho / cells.n.max())
@@ -94,7 +96,8 @@ def certify(reps: Representatives) -> None:
     if a.size:
         level = nats(reps.budgets.distinct(reps.number[a], reps.number[b]))
         shown = differ(reps.cells, a, b, level)
-        a, b = a[shown], b[shown]
+        a = a[shown]
+        b = b[shown]
         reps.distinct[a, b] = reps.distinct[b, a] = True
 
 
@@ -162,9 +165,13 @@ class ClusterTests:
     bets: bool
 
     def __post_init__(self) -> None:
-        reps, best, weights = self.reps, self.best, self.weights
-        arms, assumed = self.arms, self.assumed
-        r, needed = len(reps), reps.budgets.n_clusters
+        reps = self.reps
+        best = self.best
+        weights = self.weights
+        arms = self.arms
+        assumed = self.assumed
+        r = len(reps)
+        needed = reps.budgets.n_clusters
         known = best.min() >= 0
         different = np.unique(best).size if known else 1 + reps.distinct.sum(axis=1).min()
         if r != needed or different < r:
@@ -194,7 +201,9 @@ class ClusterTests:
         n, mean: (rows, R) the agents' own pulls and averages of the arms `arms[x]`, since this
         object was made.
         """
-        worth, reference, alternative = self.worth[x], self.reference[x], self.alternative[x]
+        worth = self.worth[x]
+        reference = self.reference[x]
+        alternative = self.alternative[x]
         term = n * worth / (n + worth) * (mean - reference) ** 2
         term = 0.5 * (term - n * (mean - alternative) ** 2)
         by_assumption = one_sided(n, mean, worth, reference, alternative, term)
@@ -215,8 +224,10 @@ class ClusterTests:
         for up in (True, False):
             i, j = np.nonzero((evidence > -np.inf) & (self.up[x] == up))
             test = (x[i], j)
-            agent, rep = (rows[i], self.arms[test]), (j, self.cell[test])
-            shift, needed = self.shift[test], self.level + self.bet_price[test]
+            agent = (rows[i], self.arms[test])
+            rep = (j, self.cell[test])
+            shift = self.shift[test]
+            needed = self.level + self.bet_price[test]
             if up:
                 shown[i, j] = reps.shows(rep, agent, shift, needed, cells)
             else:
@@ -255,7 +266,8 @@ def accept_to(record: Record, rows: Ints, known: Bools, eta: float) -> tuple[Int
     Returns (rows,) the live arms of `known` with the highest average, which are tried, and (rows, K)
     the other live arms for which that is not shown.
     """
-    live, level = record.live[rows], record.to_be_close[rows]
+    live = record.live[rows]
+    level = record.to_be_close[rows]
     hopeful = live & known
     guess = leaders(record.mean[rows], hopeful)
     left = live & ~record.cells.shows_worse(rows, guess, eta, level, live)

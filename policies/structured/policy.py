@@ -77,7 +77,8 @@ class StructuredBAI(Policy):
             raise UserError(f"share must lie in (0, 1], got {share}")
         if assume not in ("best-arms", "clusters"):
             raise UserError(f"assume must be 'best-arms' or 'clusters', got {assume!r}")
-        self.share, self.assume = share, assume
+        self.share = share
+        self.assume = assume
 
     def solve(self, federation: FederationView) -> np.ndarray:
         reps = Representatives(federation, self.share)

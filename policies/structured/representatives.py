@@ -21,7 +21,8 @@ class Teams:
     """
 
     def __init__(self, federation: FederationView, labels: Ints) -> None:
-        self.federation, self.labels = federation, labels
+        self.federation = federation
+        self.labels = labels
 
     def pull(self, agents: Ints, arms: Ints, times: Ints) -> Floats:
         order, members, part = self._spread(agents, times)
@@ -60,7 +61,9 @@ class Record:
     """
 
     def __init__(self, federation: FederationView, budgets: Budgets, agents: Ints) -> None:
-        self.federation, self.budgets, self.agents = federation, budgets, agents
+        self.federation = federation
+        self.budgets = budgets
+        self.agents = agents
         self.source: Any = federation
         problem = federation.problem
         eta = np.inf if problem.eta is None else problem.eta
@@ -76,7 +79,8 @@ class Record:
 
     def _make(self, memory: Floats | tuple[int, int]) -> Cells:
         """Cells from memory, or empty (rows, arms)."""
-        problem, values = self.federation.problem, self.federation.reward_values
+        problem = self.federation.problem
+        values = self.federation.reward_values
         return make_cells(problem, values, self.scales, memory, unit=problem.sigma)
 
     @property
@@ -150,11 +154,9 @@ class Representatives(Record):
     def drop(self, row: int) -> None:
         """Forget a candidate that is not needed."""
         keep = np.arange(len(self)) != row
-        self.agents, self.live, self.settled = (
-            self.agents[keep],
-            self.live[keep],
-            self.settled[keep],
-        )
+        self.agents = self.agents[keep]
+        self.live = self.live[keep]
+        self.settled = self.settled[keep]
         self.cells = self._make(self.cells.memory[keep])
         self.distinct = self.distinct[np.ix_(keep, keep)]
         self.dropped += 1

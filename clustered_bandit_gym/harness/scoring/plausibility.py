@@ -71,7 +71,8 @@ def too_few_pulls(pulls: ArrayLike, bounds: ArrayLike, right: ArrayLike, delta: 
     """
     if delta >= 0.5:
         return ""
-    made, least = np.asarray(pulls, dtype=float), np.asarray(bounds, dtype=float)
+    made = np.asarray(pulls, dtype=float)
+    least = np.asarray(bounds, dtype=float)
     known = np.count_nonzero(least > 0)  # NaN is not
     shares = (0.0, 0.02, 0.1, 0.3, 0.6)  # each has its part of the level
     for share in shares:

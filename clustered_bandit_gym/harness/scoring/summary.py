@@ -105,7 +105,8 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
     delta = float(own["delta"].iloc[0])
     judged = verdict(errors, trials, delta, unfinished=unfinished + retried)
     doubt = _doubt(own, delta)
-    word, reason = judged.word, judged.reason
+    word = judged.word
+    reason = judged.reason
     if doubt and word == "PASS":
         word, reason = "INCONCLUSIVE", f"{reason}; but it {doubt}"
     pulls = own["pulls"].to_numpy(dtype=float)

@@ -121,9 +121,12 @@ def verdict(
     more: int | None = None
     advice = ""
     if low > delta:
-        word, shown = "FAIL", f"{above}, more than"
+        word = "FAIL"
+        shown = f"{above}, more than"
     elif high <= delta:
-        word, shown, more = "PASS", f"{below}, at most", 0
+        word = "PASS"
+        shown = f"{below}, at most"
+        more = 0
     else:
         shown = f"{above} and {below}, which does not decide on"
         more = _more(against, trials, delta, alpha)
