@@ -137,7 +137,8 @@ class Channel:
         It is free and does not change the verdict; the judge uses it to separate clustering errors
         from arm errors.
         """
-        vector, agents = np.asarray(labels), self._play.agents
+        vector = np.asarray(labels)
+        agents = self._play.agents
         if vector.shape != agents.shape or vector.dtype.kind not in "iu":
             raise UserError(
                 f"cluster labels are {agents.size} integers, got {vector.dtype} {vector.shape}"

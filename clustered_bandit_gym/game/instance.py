@@ -63,7 +63,8 @@ class Instance:
         self.n_agents: int = self.clusters.size
         self.arm_names = _names(arm_names, self.n_arms, "arm_names")
         self.cluster_names = _names(cluster_names, self.n_clusters, "cluster_names")
-        self.allow_ties, self.allow_overlap = bool(allow_ties), bool(allow_overlap)
+        self.allow_ties = bool(allow_ties)
+        self.allow_overlap = bool(allow_overlap)
         self._check_best_arms()
         self._complete = True
 
@@ -169,7 +170,8 @@ class Instance:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
             return NotImplemented
-        mine, theirs = self._content(), other._content()
+        mine = self._content()
+        theirs = other._content()
         if mine.keys() != theirs.keys():
             return False
         return all(np.array_equal(mine[key], theirs[key]) for key in mine)

@@ -72,7 +72,8 @@ class Isolation:
         """Which variables the programs changed in vain, as a hint for the author; "" for none."""
         names: set[str] = set()
         for data, copy in self._ran.values():
-            before, after = self._variables(pickle.loads(data)), self._variables(copy)
+            before = self._variables(pickle.loads(data))
+            after = self._variables(copy)
             names |= {f"`{name}`" for name in after if after[name] != before.get(name)}
         changed = ", ".join(sorted(names))
         return f"a local program changed {changed}, but {COPIES}" if changed else ""
@@ -160,7 +161,8 @@ def is_own(file: str) -> bool:
 @cache
 def is_installed(file: str) -> bool:
     """Whether the file belongs to this package, the standard library or an installed one."""
-    path, library = Path(file), Path(os.__file__).parent
+    path = Path(file)
+    library = Path(os.__file__).parent
     standard = path.is_relative_to(library) or path.is_relative_to(library.resolve())
     third_party = {"site-packages", "dist-packages"} & set(path.parts)
     return is_own(file) or standard or bool(third_party)

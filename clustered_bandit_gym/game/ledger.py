@@ -60,7 +60,8 @@ class Ledger:
     def __init__(self, c_b: float = 1.0, c_r: float = 32.0, itemise: bool = False) -> None:
         if not (0 <= c_b < np.inf and 0 <= c_r < np.inf):
             raise UserError(f"c_b and c_r must be finite prices >= 0, got {c_b} and {c_r}")
-        self.c_b, self.c_r = float(c_b), float(c_r)
+        self.c_b = float(c_b)
+        self.c_r = float(c_r)
         self.totals: dict[tuple[str, Direction, str], Total] = defaultdict(Total)
         self._items: list[Message] | None = [] if itemise else None
 
@@ -118,7 +119,8 @@ class Ledger:
 
     def summary(self) -> dict[str, float]:
         """Plain numbers: cost, bits and reals up and down."""
-        up, down = self._sum("up", None), self._sum("down", None)
+        up = self._sum("up", None)
+        down = self._sum("down", None)
         bits = {"bits_up": up.bits, "bits_down": down.bits}
         return {"cost": self.cost, **bits, "reals_up": up.reals, "reals_down": down.reals}
 

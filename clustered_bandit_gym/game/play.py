@@ -224,10 +224,12 @@ class Play:
         """Order pulls, and bill the orders and their answers."""
         agents, arms, numbers = np.broadcast_arrays(agents, arms, whole_times(times))
         drawn = self.draw(agents, arms, numbers, kind)
-        whom, numbers = agents.ravel(), numbers.ravel()
+        whom = agents.ravel()
+        numbers = numbers.ravel()
         down = count_bits(numbers) + bits_for(self.problem.n_arms)
         up = counts_bits(numbers, drawn.shape[-1]) if kind == "counts" else 0
-        phase, answer = self.current_phase, {"averages": "real", "counts": "counts"}[kind]
+        phase = self.current_phase
+        answer = {"averages": "real", "counts": "counts"}[kind]
         self.ledger.record(phase, "down", "order", whom, down, 0)
         self.ledger.record(phase, "up", answer, whom, up, int(kind == "averages"))
         self.rounds += whom.size > 0
@@ -266,9 +268,11 @@ class Play:
 
 def _add(counts: Ints, agents: Ints, times: Times, shape: tuple[int, ...]) -> None:
     """Add `times` pulls at `agents`, which broadcast to `shape`, to the counts (N,) of the agents."""
-    agents, times = np.broadcast_to(agents, shape), np.broadcast_to(times, shape)
+    agents = np.broadcast_to(agents, shape)
+    times = np.broadcast_to(times, shape)
     if agents.ndim == 2 and agents.strides[1] == 0:
         # A grid of agents and arms: one addition per agent, not one per cell, which saves a fifth
         # of a large play.
-        agents, times = agents[:, 0], times.sum(axis=1)
+        agents = agents[:, 0]
+        times = times.sum(axis=1)
     np.add.at(counts, agents, times)

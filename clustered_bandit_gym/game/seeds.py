@@ -22,7 +22,9 @@ from clustered_bandit_gym.game.checks import whole
 
 Seed = int | SeedSequence
 #: Keys of the streams of a play: the rewards, the policy's own randomness, and that of the agents.
-REWARDS, POLICY, AGENTS = 0, 1, 2
+REWARDS = 0
+POLICY = 1
+AGENTS = 2
 
 
 class TrialSeeds(NamedTuple):
@@ -41,7 +43,8 @@ class TrialSeeds(NamedTuple):
 
 def trial_seeds(seed: int, trial: int) -> TrialSeeds:
     """Seeds of trial `trial` of a run with root seed `seed` (whole numbers ≥ 0)."""
-    entropy, number = whole(seed, "seed", 0), whole(trial, "trial", 0)
+    entropy = whole(seed, "seed", 0)
+    number = whole(trial, "trial", 0)
     return TrialSeeds(
         SeedSequence(entropy, spawn_key=(0, number)),
         SeedSequence(entropy, spawn_key=(1, number)),

@@ -129,7 +129,8 @@ def _grouped(rows: pd.DataFrame, n_clusters: int | None) -> tuple[pd.DataFrame, 
 def _fit_of(rows: pd.DataFrame, n_clusters: int | None) -> Fit | None:
     mixed = rows.sample(frac=1, random_state=0)
     held = _by_cell(mixed).cumcount() % 2 == 1
-    unseen, averages = _by_cell(mixed[held]), _means(mixed[held])
+    unseen = _by_cell(mixed[held])
+    averages = _means(mixed[held])
     whole = ~np.isnan(averages).any(axis=1)
     if not whole.any():
         return None
