@@ -17,11 +17,10 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
-from scripted import check_clustered_env, scripted_play
+from scripted import check_clustered_env, same_data, scripted_play
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.envs_registry import CATALOGUE, register
-from clustered_bandit_gym.testing import same_data
 
 IDS = [name for name, entry in CATALOGUE.items() if not entry.needs_data]
 DISCRETE = "ClusteredBAI-Discrete-v0"

@@ -9,11 +9,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from scipy import stats
-from scripted import OUTCOME_KEYS, PROBLEM_KEYS
+from scripted import OUTCOME_KEYS, PROBLEM_KEYS, same_data
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
-from clustered_bandit_gym.testing import same_data
 
 MEANS = [[0.9, 0.1, 0.2], [0.1, 0.8, 0.3]]
 INSTANCE = cbg.Instance(MEANS, [0, 1, 1, 0])

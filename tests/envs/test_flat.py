@@ -13,12 +13,12 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import TimeAwareObservation
 from scipy import stats
+from scripted import same_data
 from vector_plays import assert_same
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.envs.flat_env import box_features
 from clustered_bandit_gym.envs_registry import CATALOGUE, flat_id
-from clustered_bandit_gym.testing import same_data
 
 FREE = [name for name, entry in CATALOGUE.items() if not entry.needs_data]
 FLAT = sorted({flat_id(name, kind) for name in FREE for kind in ("Discrete", "Box")})

@@ -6,12 +6,12 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from scipy import stats
+from scripted import same_data
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.envs.stepwise import play_stepwise
 from clustered_bandit_gym.policies import BAICl, BAIClPlusPlus, ClBAI, NaiveSE
-from clustered_bandit_gym.testing import same_data
 
 INSTANCE = cbg.Instance([[0.9, 0.1, 0.2], [0.1, 0.8, 0.3]], [0, 1, 1, 0])
 

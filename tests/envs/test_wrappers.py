@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gymnasium as gym
 import pytest
+from scripted import same_data
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.testing import same_data
 
 INSTANCE = cbg.Instance([[0.9, 0.1, 0.2], [0.1, 0.8, 0.3]], [0, 1])
 

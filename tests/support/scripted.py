@@ -10,12 +10,20 @@ import numpy as np
 from gymnasium import spaces
 
 from clustered_bandit_gym import PULL, STOP, Problem
-from clustered_bandit_gym.testing import same_data
 
 #: What `info` holds after `reset`, and after each step.
 PROBLEM_KEYS = set(Problem.__slots__)
 OUTCOME_KEYS = {"sample", "stopped", "correct", "agent_correct", "wrong_agents", "best_arms"}
 OUTCOME_KEYS |= {"pulls", "pulls_per_agent", "communication"}
+
+
+def same_data(one: Any, other: Any) -> bool:
+    """Whether nested dictionaries, lists and arrays are equal, types of arrays included."""
+    try:
+        np.testing.assert_equal(one, other, strict=True)
+    except AssertionError:
+        return False
+    return True
 
 
 def scripted_play(env: gym.Env[Any, Any], seed: int) -> list[Any]:
