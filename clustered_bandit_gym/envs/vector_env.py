@@ -15,10 +15,8 @@ from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import empirical_best, integers
 from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv, box_features
 from clustered_bandit_gym.envs.game import InstanceBuffer
-from clustered_bandit_gym.envs.rendering import Frame, draw_frame
-from clustered_bandit_gym.errors import UserError, needs_extra
-from clustered_bandit_gym.game.checks import check_choice, whole
-from clustered_bandit_gym.game.instance import Instance
+from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import whole
 
 
 class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
@@ -34,48 +32,37 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
     its draws. Some games need Gymnasium's own vectorisation, `gym.make_vec(...,
     vectorization_mode="sync")`: generators without a batch form (see
     `generators.InstanceGenerator.batch`), reward models other than `Gaussian` and `Bernoulli`,
-    and `max_pulls_per_agent`.
+    `max_pulls_per_agent`, and pictures.
 
     Args:
         num_envs: number of sub-environments.
         max_episode_steps: Gymnasium's name for `max_pulls`, where that is not given.
         autoreset_mode: NEXT_STEP resets at the step after the end and ignores that action;
             SAME_STEP resets at the end, and `infos` has `final_obs` and `final_info`.
-        render_mode: None; "rgb_array": `render()` gives a frame of each sub-environment;
-            "rgb_array_list": lists of the frames of all steps since the last call, ends included.
         settings: of `FlatClusteredBAIEnv`.
     """
-
-    metadata: Values = {
-        "render_modes": ["rgb_array", "rgb_array_list"],
-        "render_fps": FlatClusteredBAIEnv.metadata["render_fps"],
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
 
     def __init__(
         self,
         num_envs: int = 1,
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        render_mode: str | None = None,
         **settings: Any,
     ) -> None:
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.num_envs = whole(num_envs, "num_envs")
-        check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         if max_episode_steps is not None:
             settings.setdefault("max_pulls", max_episode_steps)
         game = FlatClusteredBAIEnv(**settings)
         manual = self.autoreset_mode is AutoresetMode.DISABLED
-        if manual or game.max_pulls_per_agent or game.batch_rewards is None:
+        if manual or game.max_pulls_per_agent or game.render_mode or game.batch_rewards is None:
             raise UserError(
                 "generators without batches, rewards other than Gaussian and Bernoulli, "
-                "max_pulls_per_agent and autoreset_mode DISABLED need "
+                "max_pulls_per_agent, pictures and autoreset_mode DISABLED need "
                 "gym.make_vec(..., vectorization_mode='sync')"
             )
         self.game = game
-        self.render_mode = render_mode
-        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.metadata = {"autoreset_mode": self.autoreset_mode}
         self.single_action_space = game.action_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.single_observation_space = game.observation_space
@@ -95,17 +82,11 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         first = {key: values[0] for key, values in drawn.items()}
         self._drawn: dict[str, Array] = repeat(game.always_told | first, num_envs)
         self._rewards = game.batch_rewards
-        agents = (num_envs, game.n_agents)
-        self._per_agent: Ints = np.zeros(agents, dtype=np.int64)
+        self._per_agent: Ints = np.zeros((num_envs, game.n_agents), dtype=np.int64)
         self._count: Ints = np.zeros(num_envs, dtype=np.int64)
         self._orders: Ints = np.zeros(num_envs, dtype=np.int64)
         #: Sub-environments whose episode is over.
         self._done: Bools = np.zeros(num_envs, dtype=np.bool_)
-        # For pictures: frames not yet asked for, the last step's `info`, and (num_envs, N) the arms
-        # that ends recommended, −1 for none.
-        self._frames: list[list[Frame]] = [[] for _ in range(num_envs)]
-        self._last_values: Values = {}
-        self._answers: Ints = np.full(agents, -1)
 
     def reset(
         self,
@@ -122,7 +103,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             self._buffer = InstanceBuffer(self.game, self.num_envs)
         self._started = True
         self.begin(np.arange(self.num_envs))
-        self._collect()
         return self.observe(), masked(self.told(), ~self._done)
 
     def begin(self, which: Ints) -> None:
@@ -148,7 +128,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         rewards, terminated, truncated, values = self.play(actions)
         if began.any():
             self.begin(began.nonzero()[0])
-        self._collect()
         infos: Values = {}
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._done.any():
             began = self._done.copy()
@@ -189,7 +168,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             self._judge(over, terminated, values)
             rewards = rewards - game.error_penalty * values["wrong_agents"]
         self._done = done.copy()
-        self._last_values = values
         self.recommendations = None
         return rewards, terminated, done & ~terminated, values
 
@@ -235,7 +213,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         if game.truncation != "answer":
             arms = np.where(values["stopped"][which, None], arms, -1)
         right = self._drawn["good"][*cluster, arms] & (arms >= 0)
-        self._answers[which] = arms
         values["correct"][which] = right.all(axis=1)
         values["agent_correct"][which] = right
         values["wrong_agents"][which] = (terminated[which, None] & ~right).sum(axis=1)
@@ -268,37 +245,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
     def action_masks(self) -> Bools:
         """`action_mask` as booleans."""
         return self.action_mask().astype(np.bool_)
-
-    def instance(self, i: int) -> Instance:
-        """The instance that sub-environment i plays, for judges and pictures; not for learners."""
-        if not self._started:
-            raise ResetNeeded("There is no play yet: call envs.reset() first")
-        means = self._drawn["means"][i]
-        clusters = self._drawn["clusters"][i]
-        return self.game.fixed_instance or Instance(means, clusters, self._rewards)
-
-    def render(self) -> tuple[Any, ...] | None:
-        """For each sub-environment a frame, or the frames since the last call: `render_mode`."""
-        if self.render_mode is None:
-            return None
-        if self.render_mode == "rgb_array":
-            return tuple(self._picture(i) for i in range(self.num_envs))
-        frames = tuple(self._frames)
-        self._frames = [[] for _ in frames]
-        return frames
-
-    def _collect(self) -> None:
-        """Keep a frame of each, in mode "rgb_array_list"."""
-        if self.render_mode == "rgb_array_list":
-            for i, frames in enumerate(self._frames):
-                frames.append(self._picture(i))
-
-    def _picture(self, i: int) -> Frame:
-        problem = self.game.problem_of(self.instance(i))
-        info = row_of(self._last_values if self._done[i] else self._values(), i)
-        arms = self._answers[i] if self._done[i] else None
-        with needs_extra("plots"):
-            return draw_frame(problem, self._pulls[i], self._means[i], info, arms)
 
 
 def masked(values: Values, mask: Bools) -> Values:

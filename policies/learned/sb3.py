@@ -55,8 +55,6 @@ class SB3VecEnv(VecEnv):
             raise UserError(
                 f"{env_id} is not an environment of this package; `clustered-bai list` shows them"
             )
-        if settings.get("render_mode") is not None:
-            raise UserError("SB3VecEnv draws no pictures; gym.make(id, render_mode=...) does")
         self.envs = envs = ClusteredBAIVectorEnv(n_envs, **{**spec.kwargs, **settings})
         self.features = None
         space: spaces.Space[Any] = envs.single_observation_space
