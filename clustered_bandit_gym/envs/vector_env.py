@@ -9,10 +9,9 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Values
-from clustered_bandit_gym.envs.actions import empirical_best, integers
+from clustered_bandit_gym.envs.actions import allowed, empirical_best, integers
 from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv, box_features
 from clustered_bandit_gym.envs.game import InstanceBuffer
 from clustered_bandit_gym.errors import UserError
@@ -74,7 +73,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         # The part of `info` that only ends change, and the observations.
         game.reset()
         info = game.open_info()
-        outcome = ("sample", "stopped", "correct", "agent_correct", "wrong_agents", "best_arms")
+        outcome = ("correct", "agent_correct", "wrong_agents", "best_arms")
         self._hidden: Values = repeat({key: info[key] for key in outcome}, num_envs)
         self._pulls, self._means = (repeat(table, num_envs) for table in game.seen)
         # The instances: arrays (num_envs, ...) as in `draw_arrays`, and what the learners are told.
@@ -82,7 +81,8 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         first = {key: values[0] for key, values in drawn.items()}
         self._drawn: dict[str, Array] = repeat(game.always_told | first, num_envs)
         self._rewards = game.batch_rewards
-        self._per_agent: Ints = np.zeros((num_envs, game.n_agents), dtype=np.int64)
+        #: (num_envs, N) pulls so far.
+        self.pulls_per_agent: Ints = np.zeros((num_envs, game.n_agents), dtype=np.int64)
         self._count: Ints = np.zeros(num_envs, dtype=np.int64)
         self._orders: Ints = np.zeros(num_envs, dtype=np.int64)
         #: Sub-environments whose episode is over.
@@ -110,24 +110,21 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         drawn, rows = self._buffer.take(which.size, self.np_random)
         for key, values in drawn.items():
             self._drawn[key][which] = values[rows]
-        for state in (self._pulls, self._means, self._per_agent, self._count, self._orders):
+        for state in (self._pulls, self._means, self.pulls_per_agent, self._count, self._orders):
             state[which] = 0
         self._done[which] = False
 
     def told(self) -> dict[str, Array]:
         """What the learners are told when episodes begin, (num_envs, ...) each."""
-        told = {key: self._drawn[key].copy() for key in self.game.always_told}
-        return told | {"action_mask": self.action_mask()}
+        return {key: self._drawn[key].copy() for key in self.game.always_told}
 
     def told_of(self, i: int) -> Values:
         """What the learner of sub-environment i is told when an episode begins."""
-        return self.game.told_of(self._drawn, i) | {"action_mask": self.game.action_mask()}
+        return self.game.told_of(self._drawn, i)
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Values]:
         began = self._done.copy()
         rewards, terminated, truncated, values = self.play(actions)
-        if began.any():
-            self.begin(began.nonzero()[0])
         infos: Values = {}
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._done.any():
             began = self._done.copy()
@@ -135,14 +132,12 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             obs = self.observe()
             for i in began.nonzero()[0].tolist():
                 last[i] = row_of(obs, i)
-            infos = {"final_info": masked(values, began), "_final_info": began}
-            infos |= {"final_obs": last, "_final_obs": began}
-            self.begin(began.nonzero()[0])
+            infos = masked({"final_info": values, "final_obs": last}, began)
         if not began.all():
             infos |= masked(values, ~began)
         if began.any():
+            self.begin(began.nonzero()[0])
             infos |= masked(self.told(), began)
-        infos["_action_mask"] = np.ones(self.num_envs, dtype=np.bool_)
         return self.observe(), rewards, terminated, truncated, infos
 
     def play(self, actions: Array) -> tuple[Array, Array, Array, Values]:
@@ -160,8 +155,12 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         samples, pulls, late = self._pull(~(stops | self._done), actions)
         done = stopped | late
         terminated = stopped if game.truncation == "free" else done
-        values = self._values()
-        values |= {"sample": samples, "stopped": stopped}
+        values: Values = {key: value.copy() for key, value in self._hidden.items()}
+        values["sample"] = samples
+        values["stopped"] = stopped
+        values["pulls"] = self._count.copy()
+        values["pulls_per_agent"] = self.pulls_per_agent.copy()
+        values["communication"] = game.bill(self._orders.copy())
         rewards: Array = -game.pull_cost * pulls
         over = done.nonzero()[0]
         if over.size:
@@ -194,7 +193,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         old = all_means[cells]
         all_pulls[cells] = counts
         all_means[cells] = old + (averages - old) * times / counts
-        self._per_agent.reshape(-1)[rows] += times
+        self.pulls_per_agent.reshape(-1)[rows] += times
         samples: Floats = np.zeros(self.num_envs)
         samples[which] = averages
         self._count += pulls
@@ -218,15 +217,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         values["wrong_agents"][which] = (terminated[which, None] & ~right).sum(axis=1)
         values["best_arms"][which] = self._drawn["best"][cluster]
 
-    def _values(self) -> Values:
-        """The `info` before the end, with nothing of the truth and without a sample."""
-        values: Values = {key: value.copy() for key, value in self._hidden.items()}
-        values["pulls"] = self._count.copy()
-        values["pulls_per_agent"] = self._per_agent.copy()
-        values["communication"] = self.game.bill(self._orders.copy())
-        values["action_mask"] = self.action_mask()
-        return values
-
     def observe(self, which: Any = slice(None)) -> Any:
         """Copies of the observations of `which` now."""
         pulls = self._pulls[which].copy()
@@ -236,15 +226,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         sigma = self._drawn["sigma"][which, None, None]
         return box_features(pulls, means, sigma, self._count[which] / self.game.limit)
 
-    def action_mask(self) -> NDArray[np.int8]:
-        """(num_envs, A) which actions make sense now; to stop, every agent must have a pull."""
-        mask = np.ones((self.num_envs, self.game.stop_action + 1), dtype=np.int8)
-        mask[:, -1] = self._per_agent.all(axis=1)
-        return mask
-
     def action_masks(self) -> Bools:
-        """`action_mask` as booleans."""
-        return self.action_mask().astype(np.bool_)
+        """(num_envs, A) which actions make sense now; to stop, every agent must have a pull."""
+        return allowed(self.game.stop_action + 1, self.pulls_per_agent)
 
 
 def masked(values: Values, mask: Bools) -> Values:
