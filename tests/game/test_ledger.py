@@ -43,12 +43,6 @@ def test_bits_for(size: int) -> None:
         assert bits == ceil(log2(size))
 
 
-@pytest.mark.parametrize("size", [0, -1])
-def test_no_symbols(size: int) -> None:
-    with pytest.raises(ValueError, match="whole number >= 1"):
-        bits_for(size)
-
-
 @given(st.integers(1, 9), st.integers(0, 10))
 def test_bits_of_sets_by_counting_them(n_arms: int, at_most: int) -> None:
     count = sum(1 for size in range(at_most + 1) for _ in combinations(range(n_arms), size))
