@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import lru_cache
 from typing import Any
 
@@ -86,10 +85,8 @@ def _counts(ratings: Source, users: Source) -> tuple[Ints, Ints]:
     rating_format = (
         f"UserID::MovieID::Rating::Timestamp with a user of {users.name} and a rating of 1 to 5"
     )
-    numbers = Counter(ratings.parsed(rating, rating_format))
-    ids = sorted({movie for _, movie, _ in numbers})
-    counts = [
-        [[numbers[group, movie, score] for score in range(5)] for movie in ids]
-        for group in range(len(AGE_GROUPS))
-    ]
-    return np.array(ids), np.array(counts).reshape(len(AGE_GROUPS), len(ids), 5)
+    triples = np.fromiter(ratings.parsed(rating, rating_format), np.dtype((np.int64, 3)))
+    ids, movies = np.unique(triples[:, 1], return_inverse=True)
+    counts = np.zeros((len(ages), ids.size, 5), dtype=np.int64)
+    np.add.at(counts, (triples[:, 0], movies, triples[:, 2]), 1)
+    return ids, counts[:-1]

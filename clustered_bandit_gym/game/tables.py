@@ -34,18 +34,10 @@ class Fit:
             half, over pairs of an agent and an arm.
         noise: what `error` would be if the predictions were exact: the standard error of the
             averages.
-        same_best: share of agents whose best arm is the same in both halves.
     """
 
     error: float
     noise: float
-    same_best: float
-
-    def __str__(self) -> str:
-        return (
-            f"held-out half: means are off by {self.error:.3g} (sampling noise alone: "
-            f"{self.noise:.3g}), the best arm is the same for {self.same_best:.0%} of agents"
-        )
 
 
 def read_bandits(path: FilePath) -> Bandits:
@@ -129,20 +121,16 @@ def _grouped(rows: pd.DataFrame, n_clusters: int | None) -> tuple[pd.DataFrame, 
 def _fit_of(rows: pd.DataFrame, n_clusters: int | None) -> Fit | None:
     mixed = rows.sample(frac=1, random_state=0)
     held = _by_cell(mixed).cumcount() % 2 == 1
-    unseen = _by_cell(mixed[held])
-    averages = _means(mixed[held])
-    whole = ~np.isnan(averages).any(axis=1)
-    if not whole.any():
+    if not held.any():
         return None
+    unseen = _by_cell(mixed[held])
     try:
         pooled, labels = _grouped(mixed[~held], n_clusters)
     except UserError:
         return None  # half of the rows does not show so many clusters
-    predicted = _means(pooled)[labels]
+    error = np.sqrt(np.nanmean((_means(pooled)[labels] - _means(mixed[held])) ** 2))
     noise = np.sqrt(np.nanmean(unseen.var(ddof=0) / unseen.size()))
-    error = np.sqrt(np.nanmean((predicted - averages) ** 2))
-    same = np.nanargmax(predicted[whole], axis=1) == averages[whole].argmax(axis=1)
-    return Fit(float(error), float(noise), float(same.mean()))
+    return Fit(float(error), float(noise))
 
 
 def _bandits_of(rows: pd.DataFrame) -> Bandits:

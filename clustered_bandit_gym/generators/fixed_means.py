@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -59,7 +58,7 @@ class FixedMeans(FixedBandits):
                 raise UserError(f"{setting} must be True or False, got {getattr(self, setting)!r}")
         if not isinstance(self.sizes, str):
             plain["sizes"] = tuple(map(float, self.sizes))
-            split(self.n_agents, self.sizes, len(self._data["means"]))
+            self._split()
         super().__post_init__()
 
     @cached_property
@@ -90,20 +89,19 @@ class FixedMeans(FixedBandits):
         """(N,) the cluster of each agent."""
         if isinstance(self.sizes, str):
             return super().draw_clusters(rng, n)
-        sizes = split(self.n_agents, self.sizes, self.n_clusters)
-        return rng.permutation(np.repeat(np.arange(self.n_clusters), sizes))
+        return rng.permutation(np.repeat(np.arange(self.n_clusters), self._split()))
 
-
-def split(n_agents: int, shares: Sequence[float], n_clusters: int) -> Ints:
-    """(M,) numbers of agents in proportion to `shares` (M,), by largest remainders."""
-    parts = np.asarray(shares, dtype=np.float64)
-    if parts.shape != (n_clusters,) or not (parts >= 0).all() or not 0 < parts.sum() < np.inf:
-        raise UserError(
-            f"sizes must be {n_clusters} numbers >= 0, one per cluster, with a positive sum; "
-            f"got {shares}"
-        )
-    exact = n_agents * parts / sum(shares)
-    sizes = np.floor(exact).astype(np.int64)
-    order = np.argsort(-(exact - sizes), kind="stable")
-    sizes[order[: n_agents - int(sizes.sum())]] += 1
-    return sizes
+    def _split(self) -> Ints:
+        """(M,) numbers of agents in proportion to `sizes` (M,), by largest remainders."""
+        n_clusters = len(self._data["means"])
+        parts = np.array(self.sizes)
+        if parts.shape != (n_clusters,) or not (parts >= 0).all() or not 0 < parts.sum() < np.inf:
+            raise UserError(
+                f"sizes must be {n_clusters} numbers >= 0, one per cluster, with a positive sum; "
+                f"got {self.sizes}"
+            )
+        exact = self.n_agents * parts / sum(self.sizes)
+        sizes = np.floor(exact).astype(np.int64)
+        order = np.argsort(-(exact - sizes), kind="stable")
+        sizes[order[: self.n_agents - sizes.sum()]] += 1
+        return sizes

@@ -41,11 +41,9 @@ def test_each_agents_empirical_law_is_the_truth(path: Path) -> None:
         assert isinstance(instance.rewards, cbg.Bernoulli)
         assert instance.cluster_names == ("u0", "u1", "u2", "u3", "u4", "u5")
     assert instance.fit is not None
-    assert instance.fit.same_best == 1.0
     # 100 Bernoulli rewards a pair in each half: two averages, each with standard error 0.044 at most.
     assert 0.03 < instance.fit.noise < 0.05
     assert instance.fit.noise < instance.fit.error < 2 * instance.fit.noise
-    assert "sampling noise alone" in str(instance.fit)
 
 
 def test_clusters_are_found_and_pooled(path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.generators import FixedMeans, make_generator
-from clustered_bandit_gym.generators.fixed_means import split
 from clustered_bandit_gym.harness.settings import plain, revive
 
 MEANS = [[0.9, 0.2, 0.1], [0.3, 0.8, 0.2]]
@@ -119,7 +118,9 @@ def test_generator_spreads_any_number_of_agents() -> None:
     ("n", "shares", "sizes"), [(5, [1, 0], [5, 0]), (1, [1, 1, 1], [1, 0, 0]), (7, [2, 5], [2, 5])]
 )
 def test_split(n: int, shares: list[float], sizes: list[int]) -> None:
-    assert split(n, shares, len(shares)).tolist() == sizes
+    generator = FixedMeans(means=np.eye(len(shares)), n_agents=n, sizes=shares)
+    clusters = generator(np.random.default_rng(0)).clusters
+    assert np.bincount(clusters, minlength=len(shares)).tolist() == sizes
 
 
 @pytest.mark.parametrize(
