@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,8 @@ def _counts(ratings: Source, users: Source) -> tuple[Ints, Ints]:
     rating_format = (
         f"UserID::MovieID::Rating::Timestamp with a user of {users.name} and a rating of 1 to 5"
     )
-    triples = np.fromiter(ratings.parsed(rating, rating_format), np.dtype((np.int64, 3)))
+    numbers = chain.from_iterable(ratings.parsed(rating, rating_format))
+    triples = np.fromiter(numbers, np.int64).reshape(-1, 3)
     ids, movies = np.unique(triples[:, 1], return_inverse=True)
     counts = np.zeros((len(ages), ids.size, 5), dtype=np.int64)
     np.add.at(counts, (triples[:, 0], movies, triples[:, 2]), 1)

@@ -86,7 +86,7 @@ class Channel:
         tables = [play.send("down", payload, agents, program) for payload in _payloads(down)]
         size = play.block_size or max(1, BLOCK_CELLS // (n_arms or play.problem.n_arms))
         answer: Answer = None
-        forms: list[list[list[object]]] = []
+        form: list[list[object]] | None = None
         parts: list[list[Array]] = []
         for start in range(0, agents.size, size):
             rows = slice(start, start + size)
@@ -96,12 +96,13 @@ class Channel:
             finally:
                 block.close()
             payloads = _payloads(answer)
-            forms.append([alphabet(payload) for payload in payloads])
-            if forms[-1] != forms[0]:
+            found = [alphabet(payload) for payload in payloads]
+            if form not in (None, found):
                 raise UserError(
                     "a program sends every agent's message in the same form: kind, shape, and "
                     "`among`, `at_most` or `grid`"
                 )
+            form = found
             parts.append([play.send("up", one, block.agents, program) for one in payloads])
         messages = [np.concatenate(part) for part in zip(*parts, strict=True)]
         play.rounds += bool(tables or messages)

@@ -111,12 +111,8 @@ class Instance:
     def good_arms(self, epsilon: float = 0.0) -> Bools:
         """(M, K) whether the arm's mean is within ε of the largest of its cluster."""
         # A small tolerance: 0.8 − 0.7 exceeds 0.1 in floating point.
-        return np.asarray(self._behind <= epsilon * (1 + 1e-9))
-
-    @property
-    def _behind(self) -> Floats:
-        """(M, K) distance to the best mean."""
-        return np.asarray(self.means.max(axis=1, keepdims=True) - self.means)
+        behind = self.means.max(axis=1, keepdims=True) - self.means
+        return np.asarray(behind <= epsilon * (1 + 1e-9))
 
     @cached_property
     def agent_best_arms(self) -> Ints:
@@ -127,7 +123,7 @@ class Instance:
     def gaps(self) -> Floats:
         """(M, K) distance to the best mean; at the best arm itself, the distance to the second best
         (K = 1: inf)."""
-        gaps = self._behind
+        gaps = self.means.max(axis=1, keepdims=True) - self.means
         best = np.arange(self.n_clusters), self.best_arms
         gaps[best] = np.inf
         gaps[best] = gaps.min(axis=1)
@@ -172,9 +168,8 @@ class Instance:
             return NotImplemented
         mine = self._content()
         theirs = other._content()
-        if mine.keys() != theirs.keys():
-            return False
-        return all(np.array_equal(mine[key], theirs[key]) for key in mine)
+        same = (np.array_equal(mine[key], theirs[key]) for key in mine)
+        return mine.keys() == theirs.keys() and all(same)
 
     def _content(self) -> dict[str, Any]:
         """The arrays that `save` writes."""

@@ -72,22 +72,21 @@ class Isolation:
         """Which variables the programs changed in vain, as a hint for the author; "" for none."""
         names: set[str] = set()
         for data, copy in self._ran.values():
-            before = self._variables(pickle.loads(data))
-            after = self._variables(copy)
-            names |= {f"`{name}`" for name in after if after[name] != before.get(name)}
+            other = self._variables(copy) - self._variables(pickle.loads(data))
+            names |= {f"`{name}`" for name, _ in other}
         changed = ", ".join(sorted(names))
         return f"a local program changed {changed}, but {COPIES}" if changed else ""
 
-    def _variables(self, program: Program) -> dict[str, bytes]:
+    def _variables(self, program: Program) -> set[tuple[str, bytes]]:
         """The variables that a function refers to, serialised, as far as they can be."""
-        found = {}
+        found = set()
         if isinstance(program, FunctionType):
             variables = inspect.getclosurevars(program)
             for name, value in {**variables.nonlocals, **variables.globals}.items():
                 try:
-                    found[name] = self._dumped(value)
+                    found.add((name, self._dumped(value)))
                 except Exception:  # it was given something that cannot be copied
-                    found[name] = b""
+                    found.add((name, b""))
         return found
 
     def _dumped(self, value: Any) -> bytes:

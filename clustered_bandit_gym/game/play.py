@@ -48,6 +48,26 @@ class Play:
     The arguments are those of `Federation`.
     """
 
+    pulls = 0
+    rounds = 0
+    #: The phase under which pulls and messages are counted now.
+    current_phase = "play"
+    #: The clustering that the policy reported.
+    labels: Ints | None = None
+    #: The arms (N,) and what the judge says of them, after the stop.
+    answer: Ints | None = None
+    judgement: Judgement | None = None
+    #: What ended a play in strict mode, if anything did before its stop.
+    failure: BaseException | None = None
+    #: Runs local programs as copies, in strict mode.
+    isolation: Isolation | None = None
+    #: Name of the last local program, if it returned nothing.
+    silent_program = ""
+    #: Agents in a block at most; None for as many as fit in a cache.
+    block_size: int | None = None
+    #: (S,) the values that rewards can take, increasing; None where they are not finitely many.
+    reward_values: Floats | None = None
+
     def __init__(
         self,
         instance: Instance | None,
@@ -78,8 +98,6 @@ class Play:
         self._source = source
         #: Draws what is asked for in arrays; see `stepping`.
         self._requests = source
-        #: (S,) the values that rewards can take, increasing; None where they are not finitely many.
-        self.reward_values: Floats | None = None
         if values is not None:
             self.reward_values = read_only(np.unique(np.asarray(values, dtype=np.float64)))
         self.rng = np.random.default_rng(play_stream(self._root, POLICY))
@@ -91,26 +109,9 @@ class Play:
         limit = MAX_PULLS if max_pulls is None else whole(max_pulls, "max_pulls")
         self.max_pulls = min(limit, MAX_PULLS)
         self._agent_limit = problem.max_pulls_per_agent or MAX_PULLS
-        self.pulls = 0
         self._per_agent: Ints = np.zeros(problem.n_agents, dtype=np.int64)
         self.pulls_by_phase: dict[str, int] = Counter()
-        #: The phase under which pulls and messages are counted now.
-        self.current_phase = "play"
         self.ledger = Ledger(c_b, c_r, itemise)
-        self.rounds = 0
-        #: The clustering that the policy reported.
-        self.labels: Ints | None = None
-        #: The arms (N,) and what the judge says of them, after the stop.
-        self.answer: Ints | None = None
-        self.judgement: Judgement | None = None
-        #: What ended a play in strict mode, if anything did before its stop.
-        self.failure: BaseException | None = None
-        #: Runs local programs as copies, in strict mode.
-        self.isolation: Isolation | None = None
-        #: Name of the last local program, if it returned nothing.
-        self.silent_program = ""
-        #: Agents in a block at most; None for as many as fit in a cache.
-        self.block_size: int | None = None
         #: What agents have saved: name -> array with one row per agent.
         self.memory: dict[str, Array] = {}
         self._process = os.getpid()
