@@ -14,6 +14,9 @@ from __future__ import annotations
 
 import json
 import pickle
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,6 +34,7 @@ def check_policy(
     seed: int = 0,
     max_pulls: int = 2_000_000,
     strict: bool = True,
+    max_seconds: float = 60.0,
 ) -> None:
     """Check a policy's contract on small games with every reward model, among them odd ones.
 
@@ -43,6 +47,8 @@ def check_policy(
         seed: of all plays.
         max_pulls: budget of each small play; raise it for a policy that needs more.
         strict: the policy learns nothing from the agents but what they send.
+        max_seconds: time limit of each play, for loops without pulls; kept in the main thread of
+            systems that have `SIGALRM`.
     """
     assert isinstance(policy, Policy | StepPolicy), (
         f"a policy inherits cbg.Policy or cbg.StepPolicy, got {policy!r}"
@@ -53,7 +59,8 @@ def check_policy(
 
     def played(player: Policy | StepPolicy, game: str, **settings: Any) -> dict[str, Any]:
         env = ClusteredBAIEnv(games[game], delta=0.2, max_pulls=max_pulls, **settings)
-        row = play(player, env, seed, strict=strict, bound=False)
+        with _limited(max_seconds):
+            row = play(player, env, seed, strict=strict, bound=False)
         del row["seconds"]
         return row
 
@@ -83,6 +90,30 @@ def check_policy(
         if row["outcome"] == "error":
             fragile.append(f"; not robust to {name} ({row['message']})")
     print(f"{len(games) + len(variants) - len(fragile)} games OK{''.join(fragile)}")
+
+
+class _TooLong(BaseException):
+    """The time is up. Not an `Exception`: a policy that catches those must not catch this."""
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """What takes longer ends with `_TooLong`."""
+
+    def too_long(*_: object) -> None:
+        raise _TooLong(f"no answer within {seconds:g} s")
+
+    try:
+        before = signal.signal(signal.SIGALRM, too_long)
+    except (AttributeError, ValueError):  # Windows, or not in the main thread
+        yield
+        return
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def odd_instances() -> dict[str, Instance]:

@@ -161,11 +161,25 @@ class Broken(cbg.Policy):
         return found[0].argmax(axis=1)
 
 
+class Idles(cbg.Policy):
+    def solve(self, federation: Any) -> Any:
+        while True:
+            try:
+                pass
+            except Exception:
+                continue
+
+
 def test_errors_name_the_game() -> None:
     with pytest.raises(
         AssertionError, match=r"gaussian rewards \(IndexError: .*\(test_kit.py, line \d+\)"
     ):
         check_policy(Broken())
+
+
+def test_a_loop_without_pulls_ends() -> None:
+    with pytest.raises(AssertionError, match=r"gaussian rewards .*no answer within 0.2 s"):
+        check_policy(Idles(), max_seconds=0.2)
 
 
 class SubtractsWithGlobalDice(cbg.Policy):
