@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.policy import PULL, STOP
@@ -67,14 +67,6 @@ def integers(values: Any, shape: tuple[int, ...], size: int) -> Ints:
     if array.shape != shape:
         raise UserError(f"expected integers of shape {shape}, got shape {array.shape}")
     return array
-
-
-def allowed(n_actions: int, pulls_per_agent: Ints) -> Bools:
-    """(..., A) which flat actions make sense; the stop, the last one, once all of (..., N) agents
-    have a pull."""
-    masks = np.ones((*pulls_per_agent.shape[:-1], n_actions), dtype=np.bool_)
-    masks[..., -1] = pulls_per_agent.all(axis=-1)
-    return masks
 
 
 def empirical_best(pulls: Ints, means: Floats, rng: np.random.Generator) -> Ints:

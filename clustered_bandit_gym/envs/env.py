@@ -242,6 +242,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._pulls: Ints = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
         self._means: Floats = np.zeros((self.n_agents, self.n_arms))
         self._per_agent: Ints = np.zeros(self.n_agents, dtype=np.int64)
+        self._unpulled = set(range(self.n_agents))
         self._count = 0
         self._orders = 0
         self._over = False
@@ -280,6 +281,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             self._pulls[agent, arm] = count
             self._means[agent, arm] = mean + (sample - mean) * times / count
             self._per_agent[agent] += times
+            self._unpulled.discard(agent)
             self._count += times
             self._orders += 1
             if federation is not None:

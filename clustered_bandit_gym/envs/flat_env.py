@@ -13,7 +13,7 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Bools, Floats, Ints, Values
-from clustered_bandit_gym.envs.actions import allowed, read_flat
+from clustered_bandit_gym.envs.actions import read_flat
 from clustered_bandit_gym.envs.env import ENDED, ClusteredBAIEnv, Obs, Space, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer, Law
 from clustered_bandit_gym.errors import UserError
@@ -41,8 +41,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     of one arm, drawn at once and answered with their average. With S sizes there are S·N·K + 1
     actions: `(size_index * N + agent) * K + arm`. An order costs ⌈log2(S·K)⌉ bits and one real.
 
-    `action_masks()` excludes the stop until every agent has a pull, for libraries with masks.
-    Without masks an early stop is legal, and a guess.
+    `info["action_mask"]` (int8) and `action_masks()` (booleans) exclude the stop until every agent
+    has a pull, for libraries with masks. Without masks an early stop is legal, and a guess.
 
     ## Observation Space
     With `observation="dict"` that of `ClusteredBAIEnv`. With "box" a vector of N·K·4 + 1 numbers in
@@ -109,6 +109,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         self.order_bits = bits_for(len(self.pull_sizes) * self.n_arms)
         self._buffer = InstanceBuffer(self)
         self._scale = 1.0
+        self._mask = np.ones(self.stop_action + 1, dtype=np.int8)
 
     @cached_property
     def action_space(self) -> Space:  # type: ignore[override]
@@ -147,6 +148,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             self._free = Simulator(self._law, self.np_random)
             self._begin()
         self._scale = told["sigma"]
+        told["action_mask"] = self.action_mask()
         return self._observe(), told
 
     def step(self, action: Any) -> StepResult:
@@ -159,9 +161,20 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         size, agent = divmod(order, self.n_agents)
         return self._carry_out(agent, arm, self.pull_sizes[size])
 
-    def action_masks(self) -> Bools:
+    def open_info(self, sample: float = 0.0) -> Values:
+        info = super().open_info(sample)
+        info["action_mask"] = self.action_mask()
+        return info
+
+    def action_mask(self) -> NDArray[np.int8]:
         """(A,) which actions make sense now; to stop, every agent must have a pull."""
-        return allowed(self.stop_action + 1, self._per_agent)
+        mask = self._mask.copy()
+        mask[-1] = not self._unpulled
+        return mask
+
+    def action_masks(self) -> Bools:
+        """`action_mask` as booleans."""
+        return self.action_mask().astype(np.bool_)
 
     def _observe(self) -> Any:
         if self.observation == "dict":
@@ -230,4 +243,6 @@ class DiscreteActions(gym.ActionWrapper[Obs, Any, Any], gym.utils.RecordConstruc
 
     def action_masks(self) -> Bools:
         """(N*K + 1,) which actions make sense now; to stop, every agent must have a pull."""
-        return allowed(self._stop + 1, self._core.seen[0].sum(axis=1))
+        masks = np.ones(self._stop + 1, dtype=np.bool_)
+        masks[-1] = self._core.seen[0].any(axis=1).all()
+        return masks

@@ -9,13 +9,16 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Values
-from clustered_bandit_gym.envs.actions import allowed, empirical_best, integers
+from clustered_bandit_gym.envs.actions import empirical_best, integers
 from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv, box_features
 from clustered_bandit_gym.envs.game import InstanceBuffer
-from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.checks import whole
+from clustered_bandit_gym.envs.rendering import Frame, draw_frame
+from clustered_bandit_gym.errors import UserError, needs_extra
+from clustered_bandit_gym.game.checks import check_choice, whole
+from clustered_bandit_gym.game.instance import Instance
 
 
 class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
@@ -31,37 +34,48 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
     its draws. Some games need Gymnasium's own vectorisation, `gym.make_vec(...,
     vectorization_mode="sync")`: generators without a batch form (see
     `generators.InstanceGenerator.batch`), reward models other than `Gaussian` and `Bernoulli`,
-    `max_pulls_per_agent`, and pictures.
+    and `max_pulls_per_agent`.
 
     Args:
         num_envs: number of sub-environments.
         max_episode_steps: Gymnasium's name for `max_pulls`, where that is not given.
         autoreset_mode: NEXT_STEP resets at the step after the end and ignores that action;
             SAME_STEP resets at the end, and `infos` has `final_obs` and `final_info`.
+        render_mode: None; "rgb_array": `render()` gives a frame of each sub-environment;
+            "rgb_array_list": lists of the frames of all steps since the last call, ends included.
         settings: of `FlatClusteredBAIEnv`.
     """
+
+    metadata: Values = {
+        "render_modes": ["rgb_array", "rgb_array_list"],
+        "render_fps": FlatClusteredBAIEnv.metadata["render_fps"],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
 
     def __init__(
         self,
         num_envs: int = 1,
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
         **settings: Any,
     ) -> None:
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.num_envs = whole(num_envs, "num_envs")
+        check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         if max_episode_steps is not None:
             settings.setdefault("max_pulls", max_episode_steps)
         game = FlatClusteredBAIEnv(**settings)
         manual = self.autoreset_mode is AutoresetMode.DISABLED
-        if manual or game.max_pulls_per_agent or game.render_mode or game.batch_rewards is None:
+        if manual or game.max_pulls_per_agent or game.batch_rewards is None:
             raise UserError(
                 "generators without batches, rewards other than Gaussian and Bernoulli, "
-                "max_pulls_per_agent, pictures and autoreset_mode DISABLED need "
+                "max_pulls_per_agent and autoreset_mode DISABLED need "
                 "gym.make_vec(..., vectorization_mode='sync')"
             )
         self.game = game
-        self.metadata = {"autoreset_mode": self.autoreset_mode}
+        self.render_mode = render_mode
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_action_space = game.action_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.single_observation_space = game.observation_space
@@ -73,7 +87,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         # The part of `info` that only ends change, and the observations.
         game.reset()
         info = game.open_info()
-        outcome = ("correct", "agent_correct", "wrong_agents", "best_arms")
+        outcome = ("sample", "stopped", "correct", "agent_correct", "wrong_agents", "best_arms")
         self._hidden: Values = repeat({key: info[key] for key in outcome}, num_envs)
         self._pulls, self._means = (repeat(table, num_envs) for table in game.seen)
         # The instances: arrays (num_envs, ...) as in `draw_arrays`, and what the learners are told.
@@ -81,12 +95,17 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         first = {key: values[0] for key, values in drawn.items()}
         self._drawn: dict[str, Array] = repeat(game.always_told | first, num_envs)
         self._rewards = game.batch_rewards
-        #: (num_envs, N) pulls so far.
-        self.pulls_per_agent: Ints = np.zeros((num_envs, game.n_agents), dtype=np.int64)
+        agents = (num_envs, game.n_agents)
+        self._per_agent: Ints = np.zeros(agents, dtype=np.int64)
         self._count: Ints = np.zeros(num_envs, dtype=np.int64)
         self._orders: Ints = np.zeros(num_envs, dtype=np.int64)
         #: Sub-environments whose episode is over.
         self._done: Bools = np.zeros(num_envs, dtype=np.bool_)
+        # For pictures: frames not yet asked for, the last step's `info`, and (num_envs, N) the arms
+        # that ends recommended, −1 for none.
+        self._frames: list[list[Frame]] = [[] for _ in range(num_envs)]
+        self._last_values: Values = {}
+        self._answers: Ints = np.full(agents, -1)
 
     def reset(
         self,
@@ -103,6 +122,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             self._buffer = InstanceBuffer(self.game, self.num_envs)
         self._started = True
         self.begin(np.arange(self.num_envs))
+        self._collect()
         return self.observe(), masked(self.told(), ~self._done)
 
     def begin(self, which: Ints) -> None:
@@ -110,21 +130,25 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         drawn, rows = self._buffer.take(which.size, self.np_random)
         for key, values in drawn.items():
             self._drawn[key][which] = values[rows]
-        for state in (self._pulls, self._means, self.pulls_per_agent, self._count, self._orders):
+        for state in (self._pulls, self._means, self._per_agent, self._count, self._orders):
             state[which] = 0
         self._done[which] = False
 
     def told(self) -> dict[str, Array]:
         """What the learners are told when episodes begin, (num_envs, ...) each."""
-        return {key: self._drawn[key].copy() for key in self.game.always_told}
+        told = {key: self._drawn[key].copy() for key in self.game.always_told}
+        return told | {"action_mask": self.action_mask()}
 
     def told_of(self, i: int) -> Values:
         """What the learner of sub-environment i is told when an episode begins."""
-        return self.game.told_of(self._drawn, i)
+        return self.game.told_of(self._drawn, i) | {"action_mask": self.game.action_mask()}
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Values]:
         began = self._done.copy()
         rewards, terminated, truncated, values = self.play(actions)
+        if began.any():
+            self.begin(began.nonzero()[0])
+        self._collect()
         infos: Values = {}
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._done.any():
             began = self._done.copy()
@@ -132,12 +156,14 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             obs = self.observe()
             for i in began.nonzero()[0].tolist():
                 last[i] = row_of(obs, i)
-            infos = masked({"final_info": values, "final_obs": last}, began)
+            infos = {"final_info": masked(values, began), "_final_info": began}
+            infos |= {"final_obs": last, "_final_obs": began}
+            self.begin(began.nonzero()[0])
         if not began.all():
             infos |= masked(values, ~began)
         if began.any():
-            self.begin(began.nonzero()[0])
             infos |= masked(self.told(), began)
+        infos["_action_mask"] = np.ones(self.num_envs, dtype=np.bool_)
         return self.observe(), rewards, terminated, truncated, infos
 
     def play(self, actions: Array) -> tuple[Array, Array, Array, Values]:
@@ -155,18 +181,15 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         samples, pulls, late = self._pull(~(stops | self._done), actions)
         done = stopped | late
         terminated = stopped if game.truncation == "free" else done
-        values: Values = {key: value.copy() for key, value in self._hidden.items()}
-        values["sample"] = samples
-        values["stopped"] = stopped
-        values["pulls"] = self._count.copy()
-        values["pulls_per_agent"] = self.pulls_per_agent.copy()
-        values["communication"] = game.bill(self._orders.copy())
+        values = self._values()
+        values |= {"sample": samples, "stopped": stopped}
         rewards: Array = -game.pull_cost * pulls
         over = done.nonzero()[0]
         if over.size:
             self._judge(over, terminated, values)
             rewards = rewards - game.error_penalty * values["wrong_agents"]
         self._done = done.copy()
+        self._last_values = values
         self.recommendations = None
         return rewards, terminated, done & ~terminated, values
 
@@ -193,7 +216,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         old = all_means[cells]
         all_pulls[cells] = counts
         all_means[cells] = old + (averages - old) * times / counts
-        self.pulls_per_agent.reshape(-1)[rows] += times
+        self._per_agent.reshape(-1)[rows] += times
         samples: Floats = np.zeros(self.num_envs)
         samples[which] = averages
         self._count += pulls
@@ -212,10 +235,20 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         if game.truncation != "answer":
             arms = np.where(values["stopped"][which, None], arms, -1)
         right = self._drawn["good"][*cluster, arms] & (arms >= 0)
+        self._answers[which] = arms
         values["correct"][which] = right.all(axis=1)
         values["agent_correct"][which] = right
         values["wrong_agents"][which] = (terminated[which, None] & ~right).sum(axis=1)
         values["best_arms"][which] = self._drawn["best"][cluster]
+
+    def _values(self) -> Values:
+        """The `info` before the end, with nothing of the truth and without a sample."""
+        values: Values = {key: value.copy() for key, value in self._hidden.items()}
+        values["pulls"] = self._count.copy()
+        values["pulls_per_agent"] = self._per_agent.copy()
+        values["communication"] = self.game.bill(self._orders.copy())
+        values["action_mask"] = self.action_mask()
+        return values
 
     def observe(self, which: Any = slice(None)) -> Any:
         """Copies of the observations of `which` now."""
@@ -226,9 +259,46 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         sigma = self._drawn["sigma"][which, None, None]
         return box_features(pulls, means, sigma, self._count[which] / self.game.limit)
 
-    def action_masks(self) -> Bools:
+    def action_mask(self) -> NDArray[np.int8]:
         """(num_envs, A) which actions make sense now; to stop, every agent must have a pull."""
-        return allowed(self.game.stop_action + 1, self.pulls_per_agent)
+        mask = np.ones((self.num_envs, self.game.stop_action + 1), dtype=np.int8)
+        mask[:, -1] = self._per_agent.all(axis=1)
+        return mask
+
+    def action_masks(self) -> Bools:
+        """`action_mask` as booleans."""
+        return self.action_mask().astype(np.bool_)
+
+    def instance(self, i: int) -> Instance:
+        """The instance that sub-environment i plays, for judges and pictures; not for learners."""
+        if not self._started:
+            raise ResetNeeded("There is no play yet: call envs.reset() first")
+        means = self._drawn["means"][i]
+        clusters = self._drawn["clusters"][i]
+        return self.game.fixed_instance or Instance(means, clusters, self._rewards)
+
+    def render(self) -> tuple[Any, ...] | None:
+        """For each sub-environment a frame, or the frames since the last call: `render_mode`."""
+        if self.render_mode is None:
+            return None
+        if self.render_mode == "rgb_array":
+            return tuple(self._picture(i) for i in range(self.num_envs))
+        frames = tuple(self._frames)
+        self._frames = [[] for _ in frames]
+        return frames
+
+    def _collect(self) -> None:
+        """Keep a frame of each, in mode "rgb_array_list"."""
+        if self.render_mode == "rgb_array_list":
+            for i, frames in enumerate(self._frames):
+                frames.append(self._picture(i))
+
+    def _picture(self, i: int) -> Frame:
+        problem = self.game.problem_of(self.instance(i))
+        info = row_of(self._last_values if self._done[i] else self._values(), i)
+        arms = self._answers[i] if self._done[i] else None
+        with needs_extra("plots"):
+            return draw_frame(problem, self._pulls[i], self._means[i], info, arms)
 
 
 def masked(values: Values, mask: Bools) -> Values:

@@ -10,7 +10,6 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv
 
 from clustered_bandit_gym._types import Array, Values
-from clustered_bandit_gym.envs.actions import allowed
 from clustered_bandit_gym.envs.game import GameSettings
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv, row_of
 from clustered_bandit_gym.errors import UserError
@@ -56,6 +55,8 @@ class SB3VecEnv(VecEnv):
             raise UserError(
                 f"{env_id} is not an environment of this package; `clustered-bai list` shows them"
             )
+        if settings.get("render_mode") is not None:
+            raise UserError("SB3VecEnv draws no pictures; gym.make(id, render_mode=...) does")
         self.envs = envs = ClusteredBAIVectorEnv(n_envs, **{**spec.kwargs, **settings})
         self.features = None
         space: spaces.Space[Any] = envs.single_observation_space
@@ -68,9 +69,10 @@ class SB3VecEnv(VecEnv):
         self._seen: Seen | None = None
 
     def reset(self) -> Any:
+        if any(self._options):
+            raise UserError(f"SB3VecEnv takes no reset options, got {self._options}")
         seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
-        # Options, if there are any, are refused there.
-        obs, _ = self.envs.reset(seed=seeds, options=max(self._options, key=len))
+        obs, _ = self.envs.reset(seed=seeds)
         self._reset_seeds()
         self.reset_infos = [self.envs.told_of(i) for i in range(self.num_envs)]
         return self._look(obs)
@@ -120,7 +122,7 @@ class SB3VecEnv(VecEnv):
     def action_masks(self) -> Array:
         """(num_envs, actions) booleans, for MaskablePPO: to stop, every agent must have a pull."""
         actions: Any = self.action_space
-        return allowed(actions.n, self.envs.pulls_per_agent)
+        return np.asarray(self.envs.action_masks())[:, -actions.n :]
 
     # --- SB3's calls to sub-environments: one object answers for all ------------------------------
 

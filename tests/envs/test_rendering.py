@@ -18,6 +18,7 @@ from clustered_bandit_gym.envs.rendering import draw_frame, marks
 from clustered_bandit_gym.game.problem import Problem
 
 INSTANCE = cbg.Instance([[0.9, 0.1, 0.2], [0.1, 0.8, 0.3]], [0, 1, 1, 0])
+TINY = "ClusteredBAI-Tiny-Discrete-v0"
 GREEN, RED, AMBER = (46, 158, 91), (211, 57, 76), (242, 163, 15)
 
 
@@ -158,6 +159,76 @@ def test_frame_lists_through_make() -> None:
         env = gym.make(name, render_mode="rgb_array_list")
         env.reset(seed=0)
         assert len(env.render()) == 1
+
+
+def test_vector_frame_lists() -> None:
+    envs = gym.make_vec(TINY, num_envs=2, render_mode="rgb_array_list")
+    envs.reset(seed=0)
+    envs.step(np.array([0, 1]))
+    envs.step(np.array([2, 12]))
+    frames = envs.render()
+    assert frames is not None
+    assert [len(one) for one in frames] == [3, 3]
+    assert frames[0][1].shape == (640, 1120, 3)
+    assert pixels(frames[1][2], GREEN) + pixels(frames[1][2], RED) > 0
+    assert [len(one) for one in envs.render() or ()] == [0, 0]
+
+
+def test_vector_frame_lists_have_the_ends_of_episodes() -> None:
+    """Whether the next episode begins in the same step or in the next one."""
+    for mode, ends in (("SAME_STEP", [False, True, True]), ("NEXT_STEP", [False, True, False])):
+        envs = gym.make_vec(
+            TINY,
+            num_envs=1,
+            render_mode="rgb_array_list",
+            autoreset_mode=gym.vector.AutoresetMode[mode],
+        )
+        envs.reset(seed=0)
+        envs.step(np.array([12]))
+        envs.step(np.array([12]))
+        [frames] = envs.render() or ()
+        assert [pixels(frame, GREEN) > 0 for frame in frames] == ends
+
+
+def test_vector_pictures() -> None:
+    envs = gym.make_vec(
+        "ClusteredBAI-Discrete-v0", num_envs=2, instance=INSTANCE, render_mode="rgb_array"
+    )
+    single = gym.make("ClusteredBAI-Discrete-v0", instance=INSTANCE, render_mode="rgb_array")
+    envs.reset(seed=0)
+    single.reset(seed=0)
+    frames: Any = envs.render()
+    assert np.array_equal(frames[0], single.render())
+    assert np.array_equal(frames[0], frames[1])
+    for action in range(12):
+        envs.step(np.array([action, 0]))
+    envs.step(np.array([12, 0]))
+    frames = envs.render()
+    assert pixels(frames[0], AMBER) == 0
+    assert pixels(frames[0], GREEN) > 0
+    assert pixels(frames[1], AMBER) > 0
+    envs.close()
+
+
+@pytest.mark.parametrize("truncation", ["answer", "penalty", "free"])
+def test_vector_pictures_are_those_of_the_single_environment(truncation: str) -> None:
+    """Without noise all is determined by the actions: also the last frame, with wrong answers."""
+    settings = {
+        "instance": cbg.Instance(INSTANCE.means, INSTANCE.clusters, cbg.Gaussian(0.0)),
+        "max_pulls": 4,
+        "truncation": truncation,
+        "render_mode": "rgb_array",
+    }
+    envs = gym.make_vec("ClusteredBAI-Discrete-v0", num_envs=1, **settings)
+    single = gym.make("ClusteredBAI-Discrete-v0", **settings)
+    envs.reset(seed=0)
+    single.reset(seed=0)
+    for action in (0, 3, 7, 11):
+        envs.step(np.array([action]))
+        single.step(action)
+        [frame] = envs.render() or ()
+        assert np.array_equal(frame, single.render())
+    assert (pixels(frame, RED) > 0) == (truncation == "answer")
 
 
 def test_human_without_a_display_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:

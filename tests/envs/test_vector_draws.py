@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import scipy.stats
-from vector_plays import ID, instance_of, scripted
+from vector_plays import ID, scripted
 
 import clustered_bandit_gym as cbg
 
@@ -37,7 +37,7 @@ def test_rewards_and_instances_have_the_law_of_the_single_environment() -> None:
     for _ in range(6):
         action = rng.integers(12, size=500)
         samples = envs.step(action)[4]["sample"]
-        truth = [instance_of(envs, i) for i in range(500)]
+        truth = [envs.instance(i) for i in range(500)]
         agents, arms = np.divmod(action, 3)
         means = np.array(
             [one.means[one.clusters[a], k] for one, a, k in zip(truth, agents, arms, strict=True)]

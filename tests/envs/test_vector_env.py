@@ -145,6 +145,8 @@ def test_step_before_reset() -> None:
     envs = gym.make_vec(ID, num_envs=3)
     with pytest.raises(ResetNeeded, match="before"):
         envs.step(np.zeros(3, dtype=int))
+    with pytest.raises(ResetNeeded, match="no play yet"):
+        envs.unwrapped.instance(0)  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="takes no reset options"):
         envs.reset(options={"instance_seed": 3})
 
@@ -194,7 +196,7 @@ def test_pickle_mid_episode() -> None:
 def test_bad_settings() -> None:
     for settings, message in [
         ({"num_envs": 0}, "num_envs"),
-        ({"render_mode": "rgb_array"}, "vectorization_mode='sync'"),
+        ({"render_mode": "human"}, "render_mode must be one of"),
         ({"autoreset_mode": AutoresetMode.DISABLED}, "vectorization_mode='sync'"),
         ({"generator": lambda rng: cbg.Instance([[1.0, 0.0]], [0])}, "generators without batches"),
         ({"max_pulls": 0}, "max_pulls"),

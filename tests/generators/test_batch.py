@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.stats
-from vector_plays import instance_of
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.generators import Batch, make_generator
@@ -92,7 +91,7 @@ def test_told_values_follow_the_instances() -> None:
     """Near-tie declares the truth: η differs from instance to instance and is told as it is."""
     envs = cbg.ClusteredBAIVectorEnv(num_envs=4, generator="near-tie")
     _, infos = envs.reset(seed=0)
-    assert infos["eta"].tolist() == [instance_of(envs, i).eta for i in range(4)]
+    assert infos["eta"].tolist() == [envs.instance(i).eta for i in range(4)]
     with pytest.raises(ValueError, match=r"told eta = 0\.9"):
         cbg.ClusteredBAIVectorEnv(num_envs=2, generator="tiny", told={"eta": 0.9}).reset(seed=0)
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-import clustered_bandit_gym as cbg
-
 ID = "ClusteredBAI-Discrete-v0"
 
 
@@ -16,13 +14,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "bernoulli": {"generator": "random", "rewards": "bernoulli", "n_agents": 3},
     "noiseless": {"generator": "tiny", "generator_kwargs": {"sigma": 0.0}},
 }
-
-
-def instance_of(envs: Any, i: int) -> cbg.Instance:
-    """The instance that sub-environment i plays."""
-    core = envs.unwrapped
-    means, clusters = (core._drawn[name][i] for name in ("means", "clusters"))
-    return core.game.fixed_instance or cbg.Instance(means, clusters, core.game.batch_rewards)
 
 
 def assert_same(one: Any, other: Any, where: str = "") -> None:

@@ -14,7 +14,6 @@ pytest.importorskip("sb3_contrib")
 
 from learned_models import SMALL
 from stable_baselines3.common.vec_env import DummyVecEnv
-from vector_plays import instance_of
 
 from clustered_bandit_gym.policies.learned.sb3 import SB3VecEnv
 from clustered_bandit_gym.policies.learned.training import make_model
@@ -67,7 +66,7 @@ def test_adapter_with_features() -> None:
     seen_truncated = seen_stop = 0
     for _ in range(80):
         before_pulls, before_arms = env.envs._pulls.copy(), env._seen.arms.copy()
-        truth = np.stack([instance_of(env.envs, i).agent_best_arms for i in range(6)])
+        truth = np.stack([env.envs.instance(i).agent_best_arms for i in range(6)])
         actions = rng.choice(9, 6, p=[0.105] * 8 + [0.16])
         previous = obs
         obs, _, dones, infos = env.step(actions)
