@@ -122,7 +122,9 @@ class SB3VecEnv(VecEnv):
     def action_masks(self) -> Array:
         """(num_envs, actions) booleans, for MaskablePPO: to stop, every agent must have a pull."""
         actions: Any = self.action_space
-        return np.asarray(self.envs.action_masks())[:, -actions.n :]
+        masks = np.ones((self.num_envs, actions.n), dtype=np.bool_)
+        masks[:, -1] = self.envs.action_masks()[:, -1]
+        return masks
 
     # --- SB3's calls to sub-environments: one object answers for all ------------------------------
 

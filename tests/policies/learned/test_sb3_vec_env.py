@@ -83,6 +83,12 @@ def test_features_with_coarser_actions() -> None:
     assert env.action_masks().shape == (3, 17)
 
 
+def test_masks_of_a_game_with_fewer_cells_than_features_show() -> None:
+    env = cbg.SB3VecEnv(TINY, "auto", n_envs=2, n_agents=2, n_arms=2)
+    env.reset()
+    assert env.action_masks().tolist() == [[True] * 8 + [False]] * 2
+
+
 def test_options_are_refused() -> None:
     env = cbg.SB3VecEnv(TINY, n_envs=2)
     env.set_options({"instance_seed": 5})
