@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
@@ -120,6 +121,21 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         if self.observation == "box":
             return spaces.Box(-1, 1, (self.n_agents * self.n_arms * 4 + 1,), np.float32)
         return super().observation_space
+
+    @property
+    def spec(self) -> EnvSpec | None:  # type: ignore[override]
+        """As Gymnasium sets it; `max_episode_steps` is `max_pulls`, as time wrappers expect."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        if spec is not None:
+            spec.max_episode_steps = self.max_pulls
+        self._spec = spec
+
+    _spec: EnvSpec | None = None
+
+    # --- the episode ------------------------------------------------------------------------------
 
     def reset(
         self, *, seed: int | None = None, options: Values | None = None

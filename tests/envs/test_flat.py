@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import TimeAwareObservation
 from scipy import stats
 from scripted import same_data
 from vector_plays import assert_same
@@ -49,6 +50,7 @@ def test_every_id_has_flat_and_box_variants() -> None:
 def test_environments_of_their_own(name: str) -> None:
     env = gym.make(name, disable_env_checker=True)
     assert isinstance(env.unwrapped.action_space, gym.spaces.Discrete)
+    assert env.spec.max_episode_steps == env.unwrapped.max_pulls  # type: ignore[union-attr]
     if env.action_space.n < 5000:  # type: ignore[attr-defined]
         check_env(env.unwrapped, skip_render_check=True)
     spec = env.spec
@@ -99,11 +101,14 @@ def test_box_features_know_neither_shift_nor_scale() -> None:
     assert (lead[~several] == 0).all()
 
 
-def test_an_environment_made_from_a_spec_ends_as_the_first() -> None:
-    """The limit terminates, without a time limit of Gymnasium's that would truncate."""
-    env = gym.make(gym.make(TINY, max_pulls=3).spec)
-    *_, last = play(env, [0, 0, 0], seed=0)
-    assert last[2:4] == (True, False)
+def test_time_aware_observation() -> None:
+    env = TimeAwareObservation(
+        gym.make("ClusteredBAI-Tiny-Box-v0", n_agents=8), normalize_time=True
+    )
+    assert env.unwrapped.max_pulls == 25 * 8 * 3  # type: ignore[attr-defined]
+    env.reset(seed=0)
+    obs, *_ = env.step(0)
+    assert obs[-1] == pytest.approx(1 / 600)
 
 
 # --- ends ------------------------------------------------------------------------------------------------------------
