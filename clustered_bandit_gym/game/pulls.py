@@ -76,9 +76,7 @@ class Simulator:
 
     def single(self, agent: int, arm: int) -> float:
         cluster = self._clusters.item(agent)  # plain ints are the fastest index
-        return float(
-            self._rewards.single(self._means, cluster, arm, self._rewards.noise(self._rng))
-        )
+        return self._rewards.single(self._rng, self._means, cluster, arm)
 
 
 class CellByCell(ABC):

@@ -1,20 +1,11 @@
 """Reward models: the law of one pull, and of the average of n pulls in a single draw.
 
-Every model answers three questions for rows (cluster, arm, number of pulls):
-
-* `average`: the mean of n independent pulls. The *sum* of n pulls has a law that is known in closed
-  form (normal, binomial, multinomial), so it is one draw whatever n is, exact in law; dividing by n
-  gives the average.
-* `single` with `noise`: one pull as a function of one base variate. `noise(rng, n)` is the same
-  stream whether it is asked for one by one or in bulk, which lets a batched simulator reproduce a
-  step-by-step one draw for draw.
-* `sigma`: a constant such that E exp(t(X − EX)) ≤ exp(σ²t²/2) for every arm: sub-Gaussian in the
-  moment-generating sense, which is what Hoeffding's constants need.
+The *sum* of n independent pulls has a law that is known in closed form (normal, binomial,
+multinomial), so it is one draw whatever n is, exact in law; dividing by n gives the average.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -25,9 +16,11 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import increasing, read_only
 
 
-class RewardModel(ABC):
+class RewardModel:
     """The law of the rewards, given the matrix of means (M, K) that an `Instance` holds."""
 
+    #: E exp(t(X − EX)) ≤ exp(σ²t²/2) for every arm: sub-Gaussian in the moment-generating sense,
+    #: which is what Hoeffding's constants need.
     sigma: float
     #: (S,) the values that a reward can take, increasing; None where they are not finitely many.
     values: Floats | None = None
@@ -55,17 +48,9 @@ class RewardModel(ABC):
             raise UserError(f"{type(self).__name__} rewards need the means: (clusters, arms)")
         return means
 
-    def noise(self, rng: Rng, size: int | None = None) -> Any:
-        """Base variates for `single`: a float array (size,), or one float for None; the same stream
-        either way. Uniform on [0, 1) unless a model says otherwise."""
-        return rng.random(size)
-
-    @abstractmethod
-    def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
-        """One pull of each (cluster, arm), as a function of its base variate.
-
-        Same shape as `noise`.
-        """
+    def single(self, rng: Rng, means: Floats, cluster: Any, arm: Any) -> float:
+        """One pull; arguments as for `average`. For models that draw it faster."""
+        return float(self.average(rng, means, cluster, arm, 1))
 
     def to_dict(self) -> dict[str, Any]:
         """The kind and the arguments of the class, which is a dataclass: plain numbers and arrays
@@ -103,11 +88,8 @@ class Gaussian(RewardModel):
         out += means[clusters, arms]
         return out
 
-    def noise(self, rng: Rng, size: int | None = None) -> Any:
-        return rng.standard_normal(size)
-
-    def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
-        return means[clusters, arms] + self.sigma * noise
+    def single(self, rng: Rng, means: Floats, cluster: Any, arm: Any) -> float:
+        return float(means[cluster, arm] + self.sigma * rng.standard_normal())
 
 
 @dataclass(frozen=True)
@@ -127,8 +109,8 @@ class Bernoulli(RewardModel):
             raise UserError("Bernoulli means are probabilities: every one must lie in [0, 1]")
         return means
 
-    def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
-        return np.where(noise < means[clusters, arms], 1.0, 0.0)
+    def single(self, rng: Rng, means: Floats, cluster: Any, arm: Any) -> float:
+        return float(rng.random() < means[cluster, arm])
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +124,6 @@ class Categorical(RewardModel):
 
     support: Floats
     probabilities: Floats
-    sigma: float = field(init=False)
     _cumulative: Floats = field(init=False, repr=False)
     _conditional: Floats = field(init=False, repr=False)
 
@@ -192,9 +173,9 @@ class Categorical(RewardModel):
         counts[..., -1] = left
         return counts
 
-    def single(self, means: Floats, clusters: Any, arms: Any, noise: Any) -> Any:
-        index = np.sum(np.asarray(noise)[..., None] >= self._cumulative[clusters, arms], axis=-1)
-        return self.support[index]
+    def single(self, rng: Rng, means: Floats, cluster: Any, arm: Any) -> float:
+        index = np.count_nonzero(rng.random() >= self._cumulative[cluster, arm])
+        return float(self.support[index])
 
 
 def _binomial(rng: Rng, n: Times, p: Floats) -> Ints:

@@ -6,6 +6,8 @@ Seeds are fixed. Every test of a law asks for a p-value above 1e-10 (or for |z| 
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -177,14 +179,11 @@ def test_a_grid_has_the_law_of_its_rows(model: RewardModel) -> None:
 @pytest.mark.parametrize("model", [Gaussian(0.5), Bernoulli(), Categorical(SUPPORT, LAWS)])
 def test_one_by_one_against_batch(model: RewardModel) -> None:
     means = model.check_means(None if isinstance(model, Categorical) else MEANS)
-    bulk, one = np.random.default_rng(7), np.random.default_rng(7)
-    noise = model.noise(bulk, 1000)
-    assert noise.tolist() == [float(model.noise(one)) for _ in range(1000)], "the streams differ"
-    together = model.single(means, np.full(1000, 1), np.full(1000, 2), noise)
-    assert together.tolist() == [float(model.single(means, 1, 2, x)) for x in noise]
+    rng = np.random.default_rng(7)
     for m in range(2):
         for k in range(3):
-            singles = model.single(means, m, k, model.noise(bulk, 7 * 20_000)).reshape(20_000, 7)
+            pulls = [model.single(rng, means, m, k) for _ in range(7 * 20_000)]
+            singles = np.reshape(pulls, (20_000, 7))
             batch = averages(model, means, m, k, 7, 20_000)
             assert (
                 stats.ks_2samp(singles.mean(axis=1).round(9), batch.round(9), method="asymp").pvalue
@@ -196,8 +195,15 @@ def test_single_pulls_never_land_on_a_value_without_mass() -> None:
     # 0.1 ten times sums to 1 − 1e-16: the largest uniform must still not reach the last value.
     laws = np.array([[[0.1] * 10 + [0.0]]])
     model = Categorical(np.arange(11.0), laws)
-    assert model.single(model.check_means(None), 0, 0, np.nextafter(1, 0)) == 9
-    assert model.single(model.check_means(None), 0, 0, 0.0) == 0
+    for uniform, value in ((np.nextafter(1, 0), 9), (0.0, 0)):
+        rng = Mock(random=lambda uniform=uniform: uniform)
+        assert model.single(rng, model.check_means(None), 0, 0) == value
+
+
+def test_one_pull_is_an_average_of_one_unless_the_model_is_faster() -> None:
+    one, other = np.random.default_rng(3), np.random.default_rng(3)
+    single = RewardModel.single(Gaussian(), one, MEANS, 1, 2)
+    assert single == Gaussian().average(other, MEANS, 1, 2, 1)
 
 
 @pytest.mark.parametrize("model", [Bernoulli(), Categorical(SUPPORT, LAWS)])
