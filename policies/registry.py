@@ -11,24 +11,23 @@ from clustered_bandit_gym.imports import load_object
 from clustered_bandit_gym.policy import Policy, StepPolicy
 from clustered_bandit_gym.settings_text import parse_pair, parse_pairs, parse_value
 
-_PACKAGE = "clustered_bandit_gym.policies"
-
-#: Command-line name -> "module:Class".
-POLICIES: dict[str, str] = {
-    "naive": f"{_PACKAGE}.paper.naive:NaiveSE",
-    "cl-bai": f"{_PACKAGE}.paper.cl_bai:ClBAI",
-    "bai-cl": f"{_PACKAGE}.paper.bai_cl:BAICl",
-    "bai-cl++": f"{_PACKAGE}.paper.bai_cl_pp:BAIClPlusPlus",
-    "structured-bai": f"{_PACKAGE}.structured.policy:StructuredBAI",
-    "frugal-bai": f"{_PACKAGE}.frugal.policy:FrugalBAI",
-    "cluster-then-bai": f"{_PACKAGE}.cluster_then_bai:ClusterThenBAI",
-    "collaborative": f"{_PACKAGE}.collaborative:CollaborativeBAI",
-    "uniform": f"{_PACKAGE}.baselines:UniformPolicy",
-    "random": f"{_PACKAGE}.baselines:RandomPolicy",
-    "uniform-glr": f"{_PACKAGE}.uniform_glr:UniformGLR",
-    "learned": f"{_PACKAGE}.learned.player:LearnedPolicy",
-    "sb3": f"{_PACKAGE}.learned.player:SB3Policy",
+_PLACES = {
+    "naive": "paper.naive:NaiveSE",
+    "cl-bai": "paper.cl_bai:ClBAI",
+    "bai-cl": "paper.bai_cl:BAICl",
+    "bai-cl++": "paper.bai_cl_pp:BAIClPlusPlus",
+    "structured-bai": "structured.policy:StructuredBAI",
+    "frugal-bai": "frugal.policy:FrugalBAI",
+    "cluster-then-bai": "cluster_then_bai:ClusterThenBAI",
+    "collaborative": "collaborative:CollaborativeBAI",
+    "uniform": "baselines:UniformPolicy",
+    "random": "baselines:RandomPolicy",
+    "uniform-glr": "uniform_glr:UniformGLR",
+    "learned": "learned.player:LearnedPolicy",
+    "sb3": "learned.player:SB3Policy",
 }
+#: Command-line name -> "module:Class".
+POLICIES = {name: f"clustered_bandit_gym.policies.{place}" for name, place in _PLACES.items()}
 
 
 def make(spec: str) -> Policy | StepPolicy:
