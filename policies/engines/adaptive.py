@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.policies.sequential.cells import PLAIN, Cells, block_cells
 from clustered_bandit_gym.policies.sequential.paired import PairedWalks, all_close
@@ -33,7 +33,7 @@ def adaptive(
     *,
     plan: Plan,
     walks_of: type[PairedWalks] = PairedWalks,
-) -> tuple[np.ndarray, Floats]:
+) -> tuple[Bools, Floats]:
     """Pull the batches that `plan` asks for; drop an arm once the leader is shown to be better.
 
     Evidence comes from paired differences (`sequential.paired`): every batch pulls every arm that
@@ -48,7 +48,7 @@ def adaptive(
     """
     n = len(block)
     k = arms.size
-    active = np.ones((n, k), dtype=np.bool_)
+    active = np.ones((n, k), dtype=bool)
     if k == 1 or precision == np.inf:
         return active, np.zeros((n, k))
     part = max(1, MOST_CELLS // k**2) if walks_of is PairedWalks else n
@@ -64,10 +64,9 @@ def adaptive(
     nats = -np.log(min(gamma / events, 0.5))
     cells = block_cells(block, k, Scales.around(800 * nats, np.exp(-nats)))
     walks = walks_of(cells)
-    levels = np.full(n, nats)
-    tests: list[tuple[PairedWalks | Cells, Floats]] = [(walks, levels)]
+    tests: list[tuple[PairedWalks | Cells, float]] = [(walks, nats)]
     if cells.bets:
-        tests = [(walks, levels - np.log(PLAIN)), (cells, levels - np.log(1 - PLAIN))]
+        tests = [(walks, nats - np.log(PLAIN)), (cells, nats - np.log(1 - PLAIN))]
     running = np.arange(n)
     # Before this many pulls only gaps beyond about 3σ could show.
     times = np.full((n, k), int(max(1, np.ceil(nats / 2))))
@@ -79,12 +78,12 @@ def adaptive(
         means = np.where(left, cells.mean[running], -np.inf)
         leader = means.argmax(axis=1)
         for test, level in tests:
-            left &= ~test.shows_worse(running, leader, 0.0, level[running], left)
+            left &= ~test.shows_worse(running, leader, 0.0, level, left)
         active[running] = left
         done = left.sum(axis=1) == 1
         if precision is not None:
             for test, level in tests:
-                done |= all_close(test, running, left, width, level[running], means)
+                done |= all_close(test, running, left, width, level, means)
         running = running[~done]
         left = left[~done]
         means = means[~done]

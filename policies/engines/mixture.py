@@ -27,12 +27,12 @@ class EqualWalks(PairedWalks):
         """Nothing to add: the walks follow from the averages."""
 
     def shows_worse(
-        self, rows: Ints, arm: Ints, shift: float, level: Floats, among: Bools
+        self, rows: Ints, arm: Ints, shift: float, level: float, among: Bools
     ) -> Bools:
         at = (rows[:, None], arm[:, None])
         half = self._cells.n[at] / 2
         behind = np.where(among, shift + (self._cells.mean[at] - self._cells.mean[rows]), 0.0)
-        return shows_drift(half * behind, half, level[:, None])
+        return shows_drift(half * behind, half, level)
 
 
 def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:

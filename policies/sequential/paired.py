@@ -86,16 +86,13 @@ class PairedWalks:
         self._batches += 1
 
     def shows_worse(
-        self, rows: Ints, arm: Ints, shift: float, level: Floats, among: Bools
+        self, rows: Ints, arm: Ints, shift: float, level: float, among: Bools
     ) -> Bools:
-        """(r, k) arms of `among` (r, k) shown to be less than arm[i] plus `shift` at rows[i].
-
-        `level` is (r,).
-        """
+        """(r, k) arms of `among` (r, k) shown to be less than arm[i] plus `shift` at rows[i]."""
         self._take_up(rows, arm)
         variance = self._variance[rows, arm]
         walk = np.where(among, self._walk[rows, arm] + shift * variance, 0.0)
-        return shows_drift(walk, variance, level[:, None])
+        return shows_drift(walk, variance, level)
 
     def _take_up(self, rows: Ints, arm: Ints) -> None:
         """Add the batches that the walks of arm[i] at rows[i] do not hold yet."""
@@ -115,11 +112,11 @@ def all_close(
     rows: Ints,
     active: Bools,
     shift: float,
-    level: Floats,
+    level: float,
     means: Floats,
 ) -> Bools:
     """(n,) rows at which every arm of `active` (n, K) is shown less than `shift` worse than every
-    other one, each with `level` (n,) nats.
+    other one, each with `level` nats.
 
     The arm with the lowest of the averages `means` (n, K) is tried first: it is the hardest.
     """
@@ -131,6 +128,6 @@ def all_close(
         arm = lowest_first[close, place]
         others = active[close] & active[close, arm, None]
         others[np.arange(close.size), arm] = False
-        shown = tests.shows_worse(rows[close], arm, shift, level[close], others)
+        shown = tests.shows_worse(rows[close], arm, shift, level, others)
         close = close[(shown == others).all(axis=1)]
     return np.isin(np.arange(rows.size), close)
