@@ -26,13 +26,7 @@ from clustered_bandit_gym.game.payloads import (
     Reals,
     Symbol,
 )
-from clustered_bandit_gym.policies.frugal.settings import (
-    SETTINGS,
-    Levels,
-    Stuck,
-    recall,
-    top_up,
-)
+from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 
@@ -40,11 +34,10 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 def sketch_pulls(levels: Levels, stage: int) -> float:
     """Pulls of each arm. The first sketches take, in all, about the pulls that the representatives'
     K·M arms are going to take if arms differ by √(ση), and fewer for few clusters."""
-    p = levels.problem
     m = levels.m
-    hard = min(max(p.sigma / levels.eta, 0.25), 0.35 * m)
+    hard = min(max(levels.noise, 0.25), 0.35 * m)
     cells = levels.sketch.size * levels.drawn
-    first = max(4, ceil(hard * p.n_arms * m * levels.beaten / cells))
+    first = max(4, ceil(hard * levels.problem.n_arms * m * levels.beaten / cells))
     return first * levels.growth**stage
 
 
@@ -83,7 +76,7 @@ def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, 
         codes[agents], noisy = federation.local(agents, program, down=down, n_arms=codes.shape[1])
         return bool(noisy.mean() <= 0.5)
 
-    enough = 16 * (levels.problem.sigma / levels.eta) ** 2
+    enough = 16 * levels.noise**2
     for stage in range(SETTINGS.codes):
         if stage and sketch_pulls(levels, stage - 1) >= enough:
             return
@@ -206,7 +199,7 @@ def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) ->
     """
     eta = levels.eta
     k = arms.size
-    unit = 2 * (levels.problem.sigma / eta) ** 2  # pulls that tell η with one nat
+    unit = 2 * levels.noise**2  # pulls that tell η with one nat
     cells = recall(block, levels, k)
     top_up(block, cells, unit * max(0.1, 16 / k), arms)
     rows = np.arange(len(block))

@@ -13,13 +13,7 @@ import numpy as np
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmSubset, Flag, Payload, Symbol
-from clustered_bandit_gym.policies.frugal.settings import (
-    SETTINGS,
-    Levels,
-    Stuck,
-    recall,
-    top_up,
-)
+from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.cells import At, Cells, leader_pulls, leaders
 
 
@@ -91,7 +85,7 @@ def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Pay
     help_from = np.inf
     few = 1
     if together[0]:
-        help_from = 8 * levels.beaten * (p.sigma / levels.eta) ** 2
+        help_from = 8 * levels.beaten * levels.noise**2
         few = max(8, p.n_arms // 32)
     cells = recall(block, levels, p.n_arms, levels.name)
     top_up(block, cells, 12)

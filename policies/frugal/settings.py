@@ -52,6 +52,7 @@ class Levels:
 
     Attributes:
         m, eta: M and η.
+        noise: σ/η: about 2·noise² pulls for each nat tell a difference of η.
         name: under which representatives keep what they see.
         sketch: (d,) the arms of a sketch, spread evenly.
         drawn: agents that send the first sketches: clusters of one size are all met with 95%.
@@ -66,19 +67,18 @@ class Levels:
 
     def __init__(self, problem: Problem, growth: float, choice: int) -> None:
         m = problem.n_clusters
-        eta = problem.eta
         k = problem.n_arms
         n = problem.n_agents
-        assert m is not None
-        assert eta is not None
+        assert m and problem.eta
         self.problem = problem
         self.growth = growth
         self.choice = choice
         self.m = m
-        self.eta = eta
+        self.eta = problem.eta
+        self.noise = problem.sigma / problem.eta
         self.name = f"representative {choice}"
         s = SETTINGS
-        d = SETTINGS.sketch_arms
+        d = s.sketch_arms
         self.sketch: Ints = np.arange(min(k, d)) * k // min(k, d)
         self.drawn = min(n, ceil(m * (log(m) + 3)) + 2)
         delta = problem.delta * (1 - s.fallback)
@@ -98,13 +98,12 @@ def recall(block: Block, levels: Levels, columns: int, name: str = "", gap: floa
 
     Their tests are tuned to differences of `gap`·η.
     """
-    problem = levels.problem
-    pulls = 2 * levels.agent * (problem.sigma / (gap * levels.eta)) ** 2
+    pulls = 2 * levels.agent * (levels.noise / gap) ** 2
     scales = Scales.around(pulls, exp(-levels.agent))
     memory: Floats | tuple[int, int] = (len(block), columns)
     with suppress(KeyError):  # nothing is saved yet
         memory = block.load(name)
-    return make_cells(problem, block.values, scales, memory)
+    return make_cells(block.problem, block.values, scales, memory)
 
 
 def top_up(block: Block, cells: Cells, goal: Floats | float, arms: Ints | None = None) -> None:
