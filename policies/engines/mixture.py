@@ -26,9 +26,7 @@ class EqualWalks(PairedWalks):
     def add(self, rows: Ints, times: Ints) -> None:
         """Nothing to add: the walks follow from the averages."""
 
-    def shows_worse(
-        self, rows: Ints, arm: Ints, shift: float, level: float, among: Bools
-    ) -> Bools:
+    def shows_worse(self, rows: Ints, arm: Ints, shift: float, level: float, among: Bools) -> Bools:
         at = (rows[:, None], arm[:, None])
         half = self._cells.n[at] / 2
         behind = np.where(among, shift + (self._cells.mean[at] - self._cells.mean[rows]), 0.0)

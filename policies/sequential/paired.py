@@ -85,9 +85,7 @@ class PairedWalks:
         self._sums[rows] = sums
         self._batches += 1
 
-    def shows_worse(
-        self, rows: Ints, arm: Ints, shift: float, level: float, among: Bools
-    ) -> Bools:
+    def shows_worse(self, rows: Ints, arm: Ints, shift: float, level: float, among: Bools) -> Bools:
         """(r, k) arms of `among` (r, k) shown to be less than arm[i] plus `shift` at rows[i]."""
         self._take_up(rows, arm)
         variance = self._variance[rows, arm]
