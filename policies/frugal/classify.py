@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from math import exp, log
+from typing import Any
 
 import numpy as np
 
@@ -38,9 +39,9 @@ class References:
     def __init__(self, levels: Levels, bounded: bool) -> None:
         p = levels.problem
         eta = levels.eta
+        agents = p.n_agents / levels.m
         self.levels = levels
         self.bounded = bounded
-        agents = p.n_agents / levels.m
         low, high = (bounded and p.support) or (-6 * p.sigma, 6 * p.sigma)
         self.low = low
         self.high = high
@@ -51,20 +52,20 @@ class References:
             self.ratio = max(4.0, (1.3 * agents) ** (2 / 3))
         else:
             self.ratio = max(4.0, agents**0.5)
-            self.rho = min(32.0, float(self.pulls(eta)) / 16)
-            self.price = 0.5 * log(1 + (float(self.pulls(eta / 2)) + 1) / self.rho)
+            self.rho = min(32.0, self.pulls(eta) / 16)
+            self.price = 0.5 * log(1 + (self.pulls(eta / 2) + 1) / self.rho)
         self.least = max(eta / 2, FINEST * (high - low) if bounded else 0.0)
         # Differences that references are made for, thresholds, and ends of intervals.
         self.gaps = np.geomspace(eta / 2, max(eta, (high - low) / 2), SETTINGS.codes // 2)
         self.fine = np.linspace(low, high, 2045)
         self.grid = self.fine[::4]
 
-    def pulls(self, gap: Floats | float, variance: Floats | float = np.inf) -> Floats:
+    def pulls(self, gap: Any, variance: Any = np.inf) -> Any:
         """Pulls of a reference for differences of `gap`."""
         sigma = self.levels.problem.sigma
         level = self.levels.agent + 3  # mixing costs about 3 nats
-        noise = np.minimum(variance + sigma * np.asarray(gap) / 3, sigma**2)
-        return np.maximum(self.ratio * 2 * level * noise / np.asarray(gap) ** 2, 2 * self.rho)
+        noise = np.minimum(variance + sigma * gap / 3, sigma**2)
+        return np.maximum(self.ratio * 2 * level * noise / gap**2, 2 * self.rho)
 
     def worth(self, gap: Floats) -> Floats:
         """At most ñ of an average that was made for differences of `gap` or smaller ones."""
@@ -122,10 +123,9 @@ def measure(
     """
     name = ref.levels.name + ("" if ref.bounded else " reference")
     at = np.arange(len(block))[:, None], arms
-    cells = recall(block, ref.levels, block.problem.n_arms, name)
-    variance = np.where(cells.n > 0, cells.variance(), np.inf)
+    cells = recall(block, ref.levels, name)
     goal = np.zeros(cells.n.shape)
-    goal[at] = ref.pulls(gap, variance[at])
+    goal[at] = ref.pulls(gap, cells.variance()[at])
     top_up(block, cells, goal)
     block.save(name, cells.memory)
     if not isinstance(cells, BettingCells):
@@ -144,7 +144,7 @@ def which_side(
     With averages it may end with neither; with intervals it goes on until one is shown.
     """
     level += ref.price
-    cells = recall(block, ref.levels, 1)
+    cells = recall(block, ref.levels, columns=1)
     plan = 2 * level * (block.problem.sigma / gap) ** 2
     rho = tuned_rho(plan * (1 + 1 / ref.ratio), exp(-level))
     limit = np.inf if ref.bounded else SETTINGS.patience * (plan + 1)
@@ -170,7 +170,7 @@ def accept(block: Block, arms: Ints, levels: Levels, level: float) -> Ints:
     an agent of cluster j the best arms of other clusters are at least η worse than that of j
     (Assumption 1): accepting one of them takes one false claim.
     """
-    cells = recall(block, levels, arms.size, gap=2.0)
+    cells = recall(block, levels, columns=arms.size, gap=2.0)
     rows = np.arange(len(block))
     goal = np.full(cells.n.shape, 2.0)
     while goal.any():
@@ -236,8 +236,8 @@ class Node:
 def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
     """The nodes of a tree: each, then those of its lower, then those of its upper clusters.
 
-    None if the list is forecast to take less than 0.7 times the tree's pulls, with many clusters,
-    and if only representatives play.
+    None at all if the list is forecast to take less than 0.7 times the tree's pulls, with many
+    clusters, and if only representatives play.
     """
     m = ref.levels.m
     n_agents = ref.levels.problem.n_agents
@@ -312,8 +312,8 @@ def by_tree(federation: FederationView, reps: Ints, tree: list[Node], ref: Refer
             down = place, *ref.threshold(*ends, agents.size)
             with federation.phase("classify"):
                 side = federation.local(agents, which, down=down, n_arms=1)
-            possible[agents[side != 0][:, None], node.lower] = False
-            possible[agents[side != 1][:, None], node.upper] = False
+            possible[np.ix_(agents[side != 0], node.lower)] = False
+            possible[np.ix_(agents[side != 1], node.upper)] = False
     return np.where(possible.sum(axis=1) == 1, possible.argmax(axis=1), -1)
 
 
@@ -338,7 +338,7 @@ def find_arms(
         height = () if rough else find_height(federation, reps, best, ref, rest.size)
         level = levels.agent_again if tree else levels.agent
         program = partial(find_in_list, ref=ref, level=level)
-        members = np.isin(np.arange(p.n_arms), best)
+        members = np.isin(federation.arms, best)
         down = (ArmSet(members, at_most=best.size), *height)
         with federation.phase("classify"):
             arms[rest] = federation.local(rest, program, down=down, n_arms=best.size)

@@ -43,7 +43,7 @@ def sketch_pulls(levels: Levels, stage: int) -> float:
 
 def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
     """Where the average of each arm lies among the agent's averages; whether that is all noise."""
-    cells = recall(block, levels, levels.sketch.size, "sketch")
+    cells = recall(block, levels, "sketch", levels.sketch.size)
     top_up(block, cells, sketch_pulls(levels, stage[0]), levels.sketch)
     block.save("sketch", cells.memory)
     spread = cells.mean.std(axis=1)
@@ -126,16 +126,17 @@ def rough_means(block: Block, members: Bools, code: Ints, levels: Levels) -> tup
     Both are the same for all agents. Averages are rounded to 127 steps above the least one.
     """
     sigma = levels.problem.sigma
-    cells = recall(block, levels, levels.problem.n_arms, levels.name)
+    cells = recall(block, levels, levels.name)
     chosen = levels.sketch[members[0]]
     goal = np.zeros(levels.problem.n_arms)
     goal[chosen] = 8 * 2.0 ** code[0]
     top_up(block, cells, goal)
     block.save(levels.name, cells.memory)
     mean = cells.mean[:, chosen]
-    low = mean.min(axis=1)
-    step = Quantised((mean.max(axis=1) - low) / 127, steps(sigma), "up", clip=True)
-    place = np.round((mean - low[:, None]) / step.values[:, None])
+    low = mean.min(axis=1, keepdims=True)
+    widest = mean.max(axis=1, keepdims=True) - low
+    step = Quantised(widest / 127, steps(sigma), "up", clip=True)
+    place = np.round((mean - low) / step.values)
     symbols = Symbol(np.clip(place, 0, 127).astype(np.int64), among=128)
     variance = cells.variance()[:, chosen].mean(axis=1) / sigma**2
     rough = Quantised(variance, np.geomspace(1 / 128, 1, 8), "nearest", clip=True)
@@ -175,8 +176,8 @@ def shown_distinct(
         effort = Symbol(np.full(m, code), among=SETTINGS.codes)
         down = ArmSubset(np.tile(members, (m, 1))), effort
         place, low, step, variance = federation.local(reps, program, down=down, n_arms=d)
-        mean[:, members] = low[:, None] + step[:, None] * place
-        off[:, members] = rounding(low, step, sigma)[:, None]
+        mean[:, members] = low + step * place
+        off[:, members] = rounding(low, step, sigma)
         n[members] = 8 * 2.0**code
         of_arms = np.maximum(np.abs(mean[a] - mean[b]) - off[a] - off[b], 0) / sigma
         arm = (of_arms * np.sqrt(n)).argmax(axis=1)
@@ -200,7 +201,7 @@ def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) ->
     eta = levels.eta
     k = arms.size
     unit = 2 * levels.noise**2  # pulls that tell η with one nat
-    cells = recall(block, levels, k)
+    cells = recall(block, levels, columns=k)
     top_up(block, cells, unit * max(0.1, 16 / k), arms)
     rows = np.arange(len(block))
     batch = 0.3 * unit
@@ -227,18 +228,18 @@ def search(federation: FederationView, levels: Levels) -> Ints:
     """(M,) agents that named M different arms; M agents are asked at a time."""
     n = federation.problem.n_agents
     m = levels.m
-    k = federation.problem.n_arms
+    arms = federation.arms
     order = federation.rng.permutation(n)
     finder: dict[int, int] = {}  # of each arm that was named, the first agent that named it
 
     def name_best(block: Block, _: Bools, known: Bools) -> Payload:
         """The arm that seems to be the best; arms that others named need fewer nats."""
-        lead = log(k) + np.where(known, 3.0, 12.0)
-        return ArmIndex(stand_out(block, np.arange(k), lead, levels), among=k)
+        lead = log(arms.size) + np.where(known, 3.0, 12.0)
+        return ArmIndex(stand_out(block, arms, lead, levels), among=arms.size)
 
     for drawn in range(0, n, m):
         asked = np.sort(order[drawn : drawn + m])
-        known = np.isin(np.arange(k), list(finder))
+        known = np.isin(arms, list(finder))
         # The flag says how the set is coded.
         down = Flag(drawn > 0), ArmSet(known, at_most=m - 1 if drawn else 0)
         for agent, arm in zip(asked, federation.local(asked, name_best, down=down), strict=True):

@@ -50,19 +50,16 @@ class FrugalBAI(Policy):
     def solve(self, federation: FederationView) -> np.ndarray:
         p = federation.problem
         m = p.n_clusters
-        eta = p.eta
         if m == 1 or p.n_agents == 1:
             with federation.phase("best arms"):
-                best = federation.local(federation.agents[:1], find_alone)
-            federation.report_clusters(np.zeros(p.n_agents, dtype=np.int64))
-            return np.full(p.n_agents, best[0])
-        usable = eta is not None and np.isfinite(eta) and p.epsilon == 0
-        if m is None or not usable or m > min(p.n_agents, p.n_arms):
+                arms = federation.local(federation.agents[:1], find_alone).repeat(p.n_agents)
+        elif m is None or m > min(p.n_agents, p.n_arms) or p.eta in (None, np.inf) or p.epsilon:
             return StructuredBAI().solve(federation)
-        try:
-            arms = solve_together(federation, self.growth)
-        except Stuck:
-            return StructuredBAI(share=SETTINGS.fallback).solve(federation)
+        else:
+            try:
+                arms = solve_together(federation, self.growth)
+            except Stuck:
+                return StructuredBAI(share=SETTINGS.fallback).solve(federation)
         federation.report_clusters(arms)
         return arms
 

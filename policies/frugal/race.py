@@ -70,7 +70,7 @@ def _pulls_of_tests(cells: Cells, live: Bools, wanted: Bools, top: At, levels: L
 
 def effort_of(code: Ints) -> Floats:
     """Pulls of an arm that a representative may make for a test: half as many again per code."""
-    return 64 * 1.5 ** code.astype(np.float64)
+    return 64.0 * np.power(1.5, code, dtype=float)
 
 
 def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Payload, ...]:
@@ -80,14 +80,13 @@ def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Pay
     until one arm is left. Sends live arms, beaten arms that may be close, and the effort reached.
     The last message to it is the number of the choice, which `levels` has as well.
     """
-    p = block.problem
     codes = SETTINGS.codes
     help_from = np.inf
     few = 1
     if together[0]:
         help_from = 8 * levels.beaten * levels.noise**2
-        few = max(8, p.n_arms // 32)
-    cells = recall(block, levels, p.n_arms, levels.name)
+        few = max(8, block.problem.n_arms // 32)
+    cells = recall(block, levels, levels.name)
     top_up(block, cells, 12)
     live = np.ones(cells.n.shape, dtype=bool)
     code = np.zeros(len(block), dtype=np.int64)
@@ -98,9 +97,10 @@ def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Pay
         more = (live.sum(axis=1) > few) & (code < codes - 1) & (effort < help_from)
         code += more
     top = np.where(live, cells.mean, -np.inf).max(axis=1, keepdims=True)
-    near = ~live & (cells.mean + levels.eta > top) & together[:, None]
+    near = ~live & (cells.mean + levels.eta > top) & together[0]
     block.save(levels.name, cells.memory)
-    block.save(levels.name + " sets", np.stack([live, live | near], axis=1))
+    block.save(levels.name + " live", live)
+    block.save(levels.name + " wanted", live | near)
     return ArmSubset(live), ArmSubset(near, within=~live), Symbol(code, among=codes)
 
 
@@ -112,14 +112,14 @@ def exchange(
     `out`, `dull` (n, K): arms that others have excluded, or whose closeness helps nobody any more.
     Sends arms newly close, arms newly beaten.
     """
-    cells = recall(block, levels, block.problem.n_arms, levels.name)
-    before, wanted = np.moveaxis(block.load(levels.name + " sets"), 1, 0)
-    before = before & ~out
-    wanted = wanted & ~dull
+    cells = recall(block, levels, levels.name)
+    before = block.load(levels.name + " live") & ~out
+    wanted = block.load(levels.name + " wanted") & ~dull
     live = before.copy()
     close = race(block, cells, live, wanted, effort_of(code), levels)
     block.save(levels.name, cells.memory)
-    block.save(levels.name + " sets", np.stack([live, wanted & ~close], axis=1))
+    block.save(levels.name + " live", live)
+    block.save(levels.name + " wanted", wanted & ~close)
     return ArmSubset(close, within=wanted), ArmSubset(before & ~live, within=before)
 
 
@@ -137,15 +137,15 @@ def best_arms(federation: FederationView, reps: Ints, levels: Levels, together: 
     wanted = live | near
     close = np.zeros_like(live)
     for effort in range(code.min(), codes if together else 0):
-        close |= live & (live.sum(axis=1) == 1)[:, None]
+        close |= live & (live.sum(axis=1, keepdims=True) == 1)
         told_live = live
         live = live & (close.sum(axis=0) <= close)
-        open_ = live & (live.sum(axis=1) > 1)[:, None]
+        open_ = live & (live.sum(axis=1, keepdims=True) > 1)
         if not open_.any():
             break
         told_wanted = wanted
         wanted = wanted & (open_.sum(axis=0) > open_) & ~close
-        busy = np.flatnonzero(open_.any(axis=1) | wanted.any(axis=1))
+        busy = np.flatnonzero((open_ | wanted).any(axis=1))
         facts = (
             ArmSubset((told_live & ~live)[busy], within=told_live[busy]),
             ArmSubset((told_wanted & ~wanted)[busy], within=told_wanted[busy]),

@@ -69,7 +69,8 @@ class Levels:
         m = problem.n_clusters
         k = problem.n_arms
         n = problem.n_agents
-        assert m and problem.eta
+        assert m
+        assert problem.eta
         self.problem = problem
         self.growth = growth
         self.choice = choice
@@ -93,14 +94,16 @@ class Levels:
         self.height = log(n / (s.classify * delta * (1 - LIKELY)))
 
 
-def recall(block: Block, levels: Levels, columns: int, name: str = "", gap: float = 0.5) -> Cells:
-    """The cells (n, columns) that agents keep under `name`; without pulls at first, or without name.
+def recall(
+    block: Block, levels: Levels, name: str = "", columns: int | None = None, gap: float = 0.5
+) -> Cells:
+    """The cells that agents keep under `name`; without pulls at first, or without name.
 
-    Their tests are tuned to differences of `gap`·η.
+    They are (n, columns), or (n, K). Their tests are tuned to differences of `gap`·η.
     """
     pulls = 2 * levels.agent * (levels.noise / gap) ** 2
     scales = Scales.around(pulls, exp(-levels.agent))
-    memory: Floats | tuple[int, int] = (len(block), columns)
+    memory: Floats | tuple[int, int] = (len(block), columns or block.problem.n_arms)
     with suppress(KeyError):  # nothing is saved yet
         memory = block.load(name)
     return make_cells(block.problem, block.values, scales, memory)
