@@ -120,6 +120,12 @@ class Cells:
         shown[index, other] = self.shows((own, other), (own, arm[index]), shift, level)
         return shown
 
+    def left(self, rows: Ints, arm: Ints, shift: float, level: Any, among: Bools) -> Bools:
+        """(n, K) arms of `among` other than arm[i] for which that is not shown."""
+        others = among.copy()
+        others[np.arange(rows.size), arm] = False
+        return others & ~self.shows_worse(rows, arm, shift, level, others)
+
     def not_yet_close(
         self, row: Ints, arm: Ints, leader: Ints, live: Bools, eta: float, level: Any
     ) -> tuple[Ints, Ints, Bools]:
@@ -138,10 +144,7 @@ class Cells:
         near |= arm == leader[row]
         row = row[near]
         arm = arm[near]
-        left = live[row]
-        left[np.arange(row.size), arm] = False
-        left &= ~self.shows_worse(row, arm, eta, level[row], left)
-        return row, arm, left
+        return row, arm, self.left(row, arm, eta, level[row], live[row])
 
     def side(self, bound: Floats, up: Bools, worth: Floats, rho: Floats) -> Floats:
         """(R,) evidence that the mean of the first column is above (`up`) or below `bound`, in nats.

@@ -26,6 +26,7 @@ def accept(reps: Representatives, rest: Ints) -> Ints:
     one arm that is not beaten is done in any case.
     """
     record = Record(reps.federation, reps.budgets, rest)
+    record.pull_where(TUNING.start - record.n)
     while True:
         # An arm that is only good enough says nothing by Assumption 1: then all go on alone.
         _run(record, reps.leader, reps.eta if reps.resolved.all() else None)
@@ -41,7 +42,6 @@ def _run(record: Record, best: Ints, eta: float | None) -> None:
     """Continue until each agent has an arm, or all known `best` arms are beaten at it."""
     known = np.isin(np.arange(record.n.shape[1]), best) | (eta is None)
     rows = np.flatnonzero(record.settled < 0)
-    record.pull_where(TUNING.start - record.n[rows], rows)
     while rows.size:
         beat(record, rows)
         leader, needed = settle(record, rows)
@@ -55,13 +55,12 @@ def _run(record: Record, best: Ints, eta: float | None) -> None:
             needed[index, leader] = True
         needed[index, centre] = False
         going = (record.settled[rows] < 0) & (record.live[rows] & known).any(axis=1)
-        rows = rows[going]
-        needed = needed[going]
-        centre = centre[going]
+        needed &= going[:, None]
         n = record.n[rows]
-        at = (np.arange(rows.size), centre)
+        at = (index, centre)
         times = np.where(needed, STEP * n + 1, 0)
         # The arm that all others are compared with may be the wrong one: step by step.
         goal = leader_pulls(np.where(needed, n + times, 0))
         times[at] = np.clip(goal - n[at], 0, 2 * STEP * n[at])
         record.pull_where(times, rows)
+        rows = rows[going]

@@ -25,8 +25,8 @@ def resolve(reps: Representatives, until_twins: bool = False) -> None:
     (a) it is shown to be worse than another arm at x, or
     (b) it is shown to be less than η worse than every live arm at some y that is distinct from x:
         by Assumption 1 the best arm of x is at least η worse than the best arm of y, at y.
-    Both are tests of two arms at one agent (`evidence.eliminate`). `plan` decides what is pulled
-    for them.
+    Both are tests of two arms at one agent (`evidence.eliminate`). `PullPlan` decides what is
+    pulled for them.
 
     It ends when every row is settled and all are distinct, or every live set has one arm; or
     (`until_twins`) when two live sets have the same one. Two of one cluster whose best arms tie
@@ -48,16 +48,7 @@ def resolve(reps: Representatives, until_twins: bool = False) -> None:
         if done or (until_twins and reps.twins.size):
             certify(reps)
             return
-        reps.pull_where(plan(reps, needed))
-
-
-def plan(reps: Representatives, needed: Bools) -> Floats:
-    """(R, K) pulls to make next; zero where nothing is needed.
-
-    Args:
-        needed: (R, K) live arms that may be ε better than the leader.
-    """
-    return _Plan(reps, needed).times()
+        reps.pull_where(PullPlan(reps, needed).times())
 
 
 def pulls_to_tell(reps: Representatives, n: Floats, a: Ints, b: Ints) -> Floats:
@@ -69,12 +60,15 @@ def pulls_to_tell(reps: Representatives, n: Floats, a: Ints, b: Ints) -> Floats:
     return 4 * level[..., None] / np.maximum(reps.differences(n, a, b), TINY) ** 2
 
 
-class _Plan:
-    """One plan, from the representatives' averages and pulls as they are now.
+class PullPlan:
+    """What to pull next, from the representatives' averages and pulls as they are now.
 
     It covers each arm in the cheapest way: beat it wherever it is live; or show it close at one y,
     which settles every x distinct from y, and settle the rest one by one.
     Pulls are counted by what they are worth: one with variance σ²/4 as much as four with σ².
+
+    Args:
+        needed: (R, K) live arms that may be ε better than the leader.
 
     Attributes:
         eta: η, −inf where it is not told: no arm is then close.
@@ -84,14 +78,14 @@ class _Plan:
         together: (R,) rows that are not yet distinct from every other one.
         task: (R, K) arms of live sets with several arms.
         rival: the same without the leaders.
-        to_distinct, telling: (R, R) pulls of one arm at both that show x and y distinct, that arm.
+        to_distinct, telling: (R, R) pulls of one arm at both that show x and y distinct, that arm;
+            inf for x itself.
         beaten, close: (R, K) pulls of the arm, with a leader that is known, that show it beaten at
-            x, or close at y.
+            x, or close at y; inf for a leader that is close once all other live arms have left.
         cost, cost_close: (R, K) pulls still to make until the arm is beaten at x, or close at y.
         second: (R, K) the least cost of closeness at a y other than x.
         total, everywhere: (R, K) the cost of settling arm k by closeness at y first, (K,) of beating
             it wherever it is live.
-        waits: (R,) rows whose leader is close once all other live arms have left.
     """
 
     def __init__(self, reps: Representatives, needed: Bools) -> None:
@@ -122,7 +116,7 @@ class _Plan:
             self.enough = reps.epsilon
         # Arms that are a leader or still to be settled.
         wanted = np.asarray(self.task.any(axis=0))
-        wanted[reps.leader] = True
+        wanted[top[1]] = True
         self.live = reps.live & wanted
         # The least batch: a small share of all expected pulls over the number of tasks. Agents take
         # `ahead` to be assigned, if differences are about η.
@@ -163,8 +157,9 @@ class _Plan:
         second = self._at_other(cost_close)
         # A leader is close once all else has left, which has to be shown anyway: wait for that.
         hardest = np.minimum(cost, second).max(axis=1)
-        self.waits = (hardest < cost_close[top]) & (self.eta > 0)
-        cost_close[top] = np.where(self.waits, hardest, cost_close[top])
+        waits = (hardest < cost_close[top]) & (self.eta > 0)
+        cost_close[top] = np.where(waits, hardest, cost_close[top])
+        self.close[top] = np.where(waits, np.inf, self.close[top])
         self.cost_close = cost_close
         self.second = self._at_other(cost_close)
         rest = np.minimum(cost, self.second)
@@ -192,16 +187,14 @@ class _Plan:
         Returns (R, K) tasks that are to be settled by closeness elsewhere, and the y where arm k of x
         is then to be shown close.
         """
-        rival = self.rival
         top = self.top
-        cost = self.cost
         first = self.total.argmin(axis=0)
         least = self.total.min(axis=0)
-        covered = self.distinct[:, first] & (least < self.everywhere) & rival
+        covered = self.distinct[:, first] & (least < self.everywhere) & self.rival
         via = np.where(covered, first, self._at_other(self.cost_close, np.ndarray.argmin))
-        elsewhere = covered | (self.second < cost)
+        elsewhere = covered | (self.second < self.cost)
         # The leader may be wrong, too, which a comparison with the runner-up would show.
-        runner_up = np.where(rival, cost, np.inf).min(axis=1)
+        runner_up = np.where(self.rival, self.cost, np.inf).min(axis=1)
         elsewhere[top] = self.task[top] & (self.second[top] < runner_up)
         return elsewhere, via
 
@@ -210,7 +203,6 @@ class _Plan:
         elsewhere, via = self._choose()
         beaten = np.maximum(self.beaten, self.n)
         self.close = np.maximum(self.close, self.n)
-        self.close[self.top] = np.where(self.waits, np.inf, self.close[self.top])
         need = np.where(self.rival, beaten, np.inf)
         x, k = np.nonzero(elsewhere)
         y = via[x, k]
@@ -224,10 +216,12 @@ class _Plan:
         at = np.zeros_like(now)
         at[y[apart], k[apart]] = True  # one y may serve many x
         self._aim_at_closeness(at, goal)
-        self._aim_at_distinct(x[~apart], y[~apart], goal)
-        if self.only_distinct:
-            x, y = np.nonzero(np.triu(~self.distinct, 1))
-            self._aim_at_distinct(x, y, goal)
+        tell = np.triu(~self.distinct, 1) & self.only_distinct
+        tell[x, y] = ~apart
+        x, y = np.nonzero(tell)
+        arm = self.telling[x, y]
+        for row in (x, y):
+            np.maximum.at(goal, (row, arm), self._next(self.to_distinct[x, y], self.n[row, arm]))
         others = goal.copy()
         others[self.top] = 0
         goal[self.top] = np.maximum(goal[self.top], leader_pulls(others))
@@ -236,13 +230,6 @@ class _Plan:
             # A plan is never empty while a live set has several arms, whatever the averages are.
             times = np.where(self.task, TUNING.growth * self.n + TUNING.start, 0)
         return np.maximum(self.variance * times, 0)
-
-    def _aim_at_distinct(self, x: Ints, y: Ints, goal: Floats) -> None:
-        """Raise the goals of the arms that tell representatives x from y."""
-        arm = self.telling[x, y]
-        pulls = self.to_distinct[x, y]
-        for row in (x, y):
-            np.maximum.at(goal, (row, arm), self._next(pulls, self.n[row, arm]))
 
     def _aim_at_closeness(self, at: Bools, goal: Floats) -> None:
         """Raise the goals of the cells `at` (R, K), arms k at y, and of live arms there that k is not

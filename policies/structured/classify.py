@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
-from clustered_bandit_gym.policies.structured.budget import ClusterWeights, nats
+from clustered_bandit_gym.policies.structured.budget import nats
 from clustered_bandit_gym.policies.structured.evidence import ClusterTests, remaining
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
@@ -30,45 +30,30 @@ def classify(reps: Representatives, best: Ints | None) -> Ints:
     attempt = 1
     while waiting.size:
         plan = Plan(reps, best, nats(reps.budgets.classify(reps.dropped + 1, attempt)))
-        labels[waiting] = _Block(plan, plan.prepare(), waiting).run()
+        plan.prepare()
+        labels[waiting] = _Block(plan, waiting).run()
         waiting = waiting[labels[waiting] < 0]
         attempt += 1
         plan.sharpen_at(np.unique(-1 - labels[waiting]))
     return labels
 
 
-class Plan:
-    """Arms for telling agents of R clusters apart.
-
-    Everything here is a choice that costs pulls if it is poor and is valid whatever it is:
-    `evidence.ClusterTests` charges for it.
-
-    Args:
-        reps: R representatives of different clusters.
-        best: (R,) their best arms; None, then −2 in all rows, where these are not known. That rules
-            out tests by Assumption 1.
-        beta: evidence in nats that rules a cluster out.
+class Plan(ClusterTests):
+    """Arms for telling agents of R clusters apart: choices that cost pulls if they are poor.
 
     Attributes:
-        arms: (R, R) the arm in the test of j when x leads.
-        assumed: (R, R) tests that rest on Assumption 1: arm k_x, one-sided.
-        each: (R, K) pulls of an arm that an agent of x would take if all means were known.
+        eta: η; None where tests by Assumption 1 are ruled out.
+        users: agents of a cluster beside its representative, on average.
         pulls: (R,) pulls that an agent of x should take, once it is guessed right.
     """
 
-    def __init__(self, reps: Representatives, best: Ints | None, beta: float) -> None:
-        self.reps = reps
-        self.beta = beta
+    def __init__(self, reps: Representatives, best: Ints | None, level: float) -> None:
+        super().__init__(reps, best, level)
         self.eta = None if best is None else reps.eta
-        r = len(reps)
-        self.best: Ints = np.full(r, -2) if best is None else best
-        self.rows = np.arange(r)
-        self.users = max(1.0, reps.budgets.n_agents / r - 1)
-        # The grid of ρ is fixed before the data: it never depends on whether best arms are known.
-        self.weights = ClusterWeights(reps.budgets, r, reps.eta)
+        self.users = max(1.0, reps.budgets.n_agents / len(reps) - 1)
         self.set_kind(bets=False)
 
-    def prepare(self) -> ClusterTests:
+    def prepare(self) -> None:
         """Choose arms, pull representatives where their noise would cost more, freeze the tests."""
         if self.reps.cells.bets:
             self.choose_kind()
@@ -76,7 +61,7 @@ class Plan:
             # An arm that seemed to tell clusters apart by chance is dropped once known better.
             self._choose()
             self._sharpen()
-        return self._freeze()
+        self.freeze()
 
     def choose_kind(self) -> None:
         """Take the kind of test with which agents are expected to make fewer pulls."""
@@ -97,7 +82,7 @@ class Plan:
             self.noise = np.minimum(variance + np.ptp(reps.mean, axis=0) / 3, 1)
 
     @property
-    def worth(self) -> Floats:
+    def rep_pulls(self) -> Floats:
         """(R, K) representatives' pulls by what they are worth: with variance σ²/4 four times."""
         return self.reps.n / self.noise
 
@@ -131,9 +116,9 @@ class Plan:
         rows = self.rows
         best = self.best
         weights = self.weights
-        worth = self.worth
+        worth = self.rep_pulls
         # Mixing costs a representative about 3 nats; the other kind of test has half the weight.
-        level = self.beta + weights.alternative + 3 + np.log(2) * self.reps.cells.bets
+        level = self.level + weights.alternative + 3 + np.log(2) * self.reps.cells.bets
         level += TUNING.bet_slack * self.bets
         price = weights.arm(np.arange(worth.shape[1]), best[:, None, None], best[:, None])
         need = _pulls(level + price, self.reps.differences(worth, rows[:, None], rows))
@@ -168,7 +153,7 @@ class Plan:
         np.maximum.at(goal, (j, cell), each * (1 + np.sqrt(ratio)))
         np.maximum.at(goal, (x, arm), 2 * each)
         goal *= 1.5 if self.bets else 1
-        self.reps.pull_where((goal - self.worth) * self.noise)
+        self.reps.pull_where((goal - self.rep_pulls) * self.noise)
 
     def sharpen_at(self, guesses: Ints) -> None:
         """Noise misled the plan for agents that look like these clusters: double what it used there.
@@ -181,12 +166,6 @@ class Plan:
             used = np.delete(self.arms[x], x)
             twice[:, used] |= n[:, used] <= 16 * self.pulls[x] * self.noise[used]
         self.reps.pull_where(n * twice)
-
-    def _freeze(self) -> ClusterTests:
-        """The tests with the arms that were chosen, from the pulls so far."""
-        wanted = np.maximum(self.each[self.rows[:, None], self.arms], 1)
-        choices = self.arms, self.assumed, wanted, self.noise, self.bets
-        return ClusterTests(self.reps, self.best, self.beta, self.weights, *choices)
 
 
 def _pulls(level: Floats, gap: Floats) -> Floats:
@@ -216,12 +195,11 @@ class _Block:
         since: (n,) pulls when the present guess was first made.
     """
 
-    def __init__(self, plan: Plan, tests: ClusterTests, agents: Ints) -> None:
+    def __init__(self, plan: Plan, agents: Ints) -> None:
         self.plan = plan
-        self.tests = tests
         reps = plan.reps
         self.record = Record(reps.federation, reps.budgets, agents)
-        self.rep_pulls = plan.worth.T.copy()
+        self.rep_pulls = plan.rep_pulls.T.copy()
         self.rep_mean = reps.mean.T.copy()
         self.fit = np.zeros((agents.size, len(reps)))
         self.ruled_out = np.zeros(self.fit.shape, dtype=bool)
@@ -259,20 +237,19 @@ class _Block:
     def _judge(self, rows: Ints, guess: Ints) -> tuple[Bools, Ints, Ints, Floats]:
         """Of agents `rows`, (rows,) each: all clusters but one are ruled out, that one, the rival
         that is hardest to rule out, and the next batch as a share of the plan."""
-        tests = self.tests
-        beta = self.plan.beta
+        plan = self.plan
         index = np.arange(rows.size)
         cells = self.record.cells
-        arms = self.plan.arms[guess]
+        arms = plan.arms[guess]
         own = rows[:, None], arms
-        evidence = tests.evidence(guess, cells.n[own] / self.plan.noise[arms], cells.mean[own])
-        self.ruled_out[rows] |= tests.rejects(guess, evidence, cells, rows)
+        evidence = plan.evidence(guess, cells.n[own] / plan.noise[arms], cells.mean[own])
+        self.ruled_out[rows] |= plan.rejects(guess, evidence, cells, rows)
         ruled_out = self.ruled_out[rows]
         done, answer = remaining(ruled_out, guess)
         left_open = np.where(ruled_out, np.inf, evidence)
         left_open[index, guess] = np.inf
         rival = left_open.argmin(axis=1)
-        lack = (beta - left_open[index, rival]) / (beta + tests.price[guess, rival])
+        lack = (plan.level - left_open[index, rival]) / (plan.level + plan.price[guess, rival])
         # A wrong guess leads by this much with probability e^-lead: the stake grows with the lead.
         second, first = np.sort(self.fit[rows], axis=1)[:, -2:].T
         stake = np.minimum(self.search * np.exp(np.minimum(first - second, 20) / 2), 1 / 4)

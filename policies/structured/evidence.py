@@ -11,7 +11,6 @@ record of the representatives: it counts only what was pulled after an agent was
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log
 
 import numpy as np
@@ -57,29 +56,26 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> Bools:
 
 
 # Rule (a), for representatives (event 1) and for agents on their own (event 4).
-def beat(record: Record, rows: Ints) -> Ints:
-    """Arms of agents `rows` that are shown worse than the leader leave the live sets. Returns the
-    leaders (rows,)."""
+def beat(record: Record, rows: Ints) -> None:
+    """Arms of agents `rows` that are shown worse than the leader leave the live sets."""
     live = record.live[rows]
     leader = leaders(record.mean[rows], live)
     record.live[rows] &= ~record.cells.shows_worse(rows, leader, 0.0, record.to_beat[rows], live)
-    return leader
 
 
 def settle(record: Record, rows: Ints) -> tuple[Ints, Bools]:
     """A row is settled by its one live arm, or by a leader that is good enough: every other live
     arm is shown less than ε better.
 
-    Returns the leaders (rows,), and (rows, K) the live arms without those for which that is shown.
+    Returns the leaders (rows,), and (rows, K) the other live arms for which that is not shown.
     """
     live = record.live[rows]
     leader = leaders(record.mean[rows], live)
     needed = live.copy()
+    needed[np.arange(rows.size), leader] = False
     if record.epsilon > 0:
-        level = record.to_beat[rows]
-        needed &= ~record.cells.shows_worse(rows, leader, record.epsilon, level, live)
-        needed[np.arange(rows.size), leader] = True
-    enough = (needed.sum(axis=1) == 1) & (record.settled[rows] < 0)
+        needed = record.cells.left(rows, leader, record.epsilon, record.to_beat[rows], live)
+    enough = ~needed.any(axis=1) & (record.settled[rows] < 0)
     enough |= live.sum(axis=1) == 1
     record.settled[rows[enough]] = leader[enough]
     return leader, needed
@@ -107,22 +103,24 @@ def eliminate(reps: Representatives) -> None:
     A live set that rule (b) would empty is left as it is. That happens only after an error; the
     play must end.
     """
-    leader = beat(reps, np.arange(len(reps)))
+    beat(reps, np.arange(len(reps)))
     if reps.eta is None:
         return
     task = reps.live & ~reps.resolved[:, None]
     # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter.
     y, k = np.nonzero(reps.distinct @ task)
-    y, k, left = reps.cells.not_yet_close(y, k, leader, reps.live, reps.eta, reps.to_be_close)
+    y, k, left = reps.cells.not_yet_close(y, k, reps.leader, reps.live, reps.eta, reps.to_be_close)
     close = np.zeros_like(task)
     close[y, k] = ~left.any(axis=1)
     shrunk = reps.live & ~(reps.distinct @ close)
     reps.live = np.where(shrunk.any(axis=1, keepdims=True), shrunk, reps.live)
 
 
-@dataclass
 class ClusterTests:
     """Event 3: the tests of "agent i is of cluster j" for all x ≠ j, frozen before i's first pull.
+
+    A subclass chooses arms and the kind of each test, after the representatives were seen: any
+    choice is valid, and the weights charge for it.
 
     Against "i is of j", with the alternative x and the arm k, the evidence is the smallest value
     over the unknown mean μ of
@@ -134,18 +132,17 @@ class ClusterTests:
 
     Args:
         reps: one representative of every cluster.
-        best: (R,) k_x, all different; or −2 in all rows where best arms are not known.
+        best: (R,) k_x, all different; None, then −2 in all rows, where best arms are not known.
         level: nats that rule a cluster out, `Budgets.classify` of the attempt.
-        weights: prices of the choices that follow, which are made after the representatives were
-            seen.
-        arms: (R, R) the arm k for each x and j.
-        assumed: (R, R) test j by Assumption 1 instead; the arm is then k_x.
-        wanted: (R, R) pulls of the arm that an agent of x is expected to make; decides which ρ of
-            the grid is used.
-        noise: (K,) variance of one pull in units of σ², for forecasts; ones without bets.
-        bets: bet. Evidence is then a forecast, and `rejects` the test.
 
     Attributes:
+        weights: prices of all choices.
+        arms: (R, R) the arm k for each x and j.
+        assumed: (R, R) test j by Assumption 1 instead; the arm is then k_x.
+        each: (R, K) pulls of an arm that an agent of x is expected to make; decides which ρ of the
+            grid is used.
+        noise: (K,) variance of one pull in units of σ², for forecasts; ones without bets.
+        bets: bet. Evidence is then a forecast, and `rejects` the test.
         reference: (R, R) R_jk, or R_jkj − η for tests by Assumption 1.
         worth: (R, R) ñ of the reference.
         alternative: (R, R) R_xk.
@@ -154,37 +151,35 @@ class ClusterTests:
         up: (R, R) a bet is that the agent's mean is larger than the representative's.
     """
 
-    reps: Representatives
-    best: Ints
-    level: float
-    weights: ClusterWeights
     arms: Ints
     assumed: Bools
-    wanted: Floats
+    each: Floats
     noise: Floats
     bets: bool
 
-    def __post_init__(self) -> None:
+    def __init__(self, reps: Representatives, best: Ints | None, level: float) -> None:
+        self.reps = reps
+        self.rows = np.arange(len(reps))
+        self.best: Ints = np.full(len(reps), -2) if best is None else best
+        self.level = level
+        # The grid of ρ is fixed before the data: it never depends on whether best arms are known.
+        self.weights = ClusterWeights(reps.budgets, len(reps), reps.eta)
+
+    def freeze(self) -> None:
+        """Prepare the tests that were chosen, from the representatives' pulls so far."""
         reps = self.reps
+        rows = self.rows
         best = self.best
         weights = self.weights
         arms = self.arms
         assumed = self.assumed
-        r = len(reps)
-        needed = reps.budgets.n_clusters
-        known = best.min() >= 0
-        different = np.unique(best).size if known else 1 + reps.distinct.sum(axis=1).min()
-        if r != needed or different < r:
-            raise ValueError(
-                f"expected {needed} representatives with different best arms, got {best}"
-            )
         wrong = assumed & (arms != best[:, None])
         assert not wrong.any(), "Assumption 1 bounds the mean of a best arm k_x only"
-        rows = np.arange(r)
         self.cell = np.where(assumed, best, arms)
         pulls = reps.n[rows, self.cell]
         assert (pulls > 0).all(), "a test uses an arm that its representative never pulled"
-        mixing, self.worth = weights.mixing(pulls / self.noise[self.cell], self.wanted, self.level)
+        wanted = np.maximum(self.each[rows[:, None], arms], 1)
+        mixing, self.worth = weights.mixing(pulls / self.noise[self.cell], wanted, self.level)
         self.shift = assumed * (reps.eta or 0.0)
         self.reference = reps.mean[rows, self.cell] - self.shift
         self.alternative = reps.mean[rows[:, None], arms]
@@ -199,7 +194,7 @@ class ClusterTests:
         """(rows, R) evidence against each cluster with the alternative x (rows,); −inf at x itself.
 
         n, mean: (rows, R) the agents' own pulls and averages of the arms `arms[x]`, since this
-        object was made.
+        tests were frozen.
         """
         worth = self.worth[x]
         reference = self.reference[x]
@@ -267,11 +262,9 @@ def accept_to(record: Record, rows: Ints, known: Bools, eta: float) -> tuple[Int
     the other live arms for which that is not shown.
     """
     live = record.live[rows]
-    level = record.to_be_close[rows]
     hopeful = live & known
     guess = leaders(record.mean[rows], hopeful)
-    left = live & ~record.cells.shows_worse(rows, guess, eta, level, live)
-    left[np.arange(rows.size), guess] = False
+    left = record.cells.left(rows, guess, eta, record.to_be_close[rows], live)
     accepted = hopeful.any(axis=1) & ~left.any(axis=1) & (record.settled[rows] < 0)
     record.settled[rows[accepted]] = guess[accepted]
     return guess, left

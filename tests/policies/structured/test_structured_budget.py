@@ -150,8 +150,8 @@ def test_price_of_a_test_is_what_its_parts_cost() -> None:
     reps = representatives(instance, 3000.0, delta=1e-10)
     best = instance.best_arms
     reps.eta = 0.3
-    plan = Plan(reps, best, beta=30.0)
-    tests = plan.prepare()
+    plan = Plan(reps, best, level=30.0)
+    plan.prepare()
     rho = plan.weights.rho
     for x in range(3):
         for j in set(range(3)) - {x}:
@@ -161,9 +161,9 @@ def test_price_of_a_test_is_what_its_parts_cost() -> None:
             elif cell in (best[x], best[j]):
                 part = -math.log(0.2)
             n = reps.n[j, cell]
-            pick = np.abs(n**2 / (n + rho) - tests.worth[x, j]).argmin()
+            pick = np.abs(n**2 / (n + rho) - plan.worth[x, j]).argmin()
             mixing = 0.5 * np.log1p(n / rho[pick]) + plan.weights.rho_price[pick]
-            assert tests.price[x, j] == pytest.approx(math.log(2) + part + mixing)
+            assert plan.price[x, j] == pytest.approx(math.log(2) + part + mixing)
 
 
 def test_the_grid_of_rho_does_not_depend_on_how_the_play_went() -> None:

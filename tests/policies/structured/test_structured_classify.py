@@ -26,16 +26,16 @@ def test_evidence_against_a_cluster_is_the_sum_that_the_docs_state(eta: float | 
     rng = np.random.default_rng(2)
     reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
     reps.eta = eta
-    plan = Plan(reps, MEANS.argmax(axis=1), beta=25.0)
-    tests = plan.prepare()
+    plan = Plan(reps, MEANS.argmax(axis=1), level=25.0)
+    plan.prepare()
     n = rng.integers(1, 300, (9, 3)).astype(float)
     mean = rng.uniform(0, 1, n.shape)
     guess = np.arange(9) % 3
-    found = tests.evidence(guess, n, mean)
+    found = plan.evidence(guess, n, mean)
     for row, x in enumerate(guess):
         for j in set(range(3)) - {int(x)}:
-            alternative, worth = reps.mean[x, plan.arms[x, j]], tests.worth[x, j]
-            reference = tests.reference[x, j]
+            alternative, worth = reps.mean[x, plan.arms[x, j]], plan.worth[x, j]
+            reference = plan.reference[x, j]
             mu = np.linspace(-3, 4, 400_001)
             own = (mean[row, j] - mu) ** 2 - (mean[row, j] - alternative) ** 2
             ratio = 0.5 * n[row, j] * own
@@ -43,7 +43,7 @@ def test_evidence_against_a_cluster_is_the_sum_that_the_docs_state(eta: float | 
                 ratio = np.where(mu < alternative, ratio, 0)
             value = (0.5 * worth * (reference - mu) ** 2 + ratio).min()
             value = 0 if plan.assumed[x, j] and reference >= alternative else value
-            total = value - tests.price[x, j]
+            total = value - plan.price[x, j]
             assert found[row, j] == pytest.approx(total, abs=1e-3)
         assert found[row, x] == -np.inf
 
@@ -72,16 +72,16 @@ def mislabelled(
     for run in range(runs):
         reps = representatives(cbg.Instance(means, clusters, rewards), pulls, seed=run)
         reps.eta = None if eta is None else eta / rewards.sigma
-        plan = Plan(reps, means.argmax(axis=1), beta=-math.log(alpha))
+        plan = Plan(reps, means.argmax(axis=1), level=-math.log(alpha))
         plan._sharpen = lambda: None  # type: ignore[method-assign]
         if bets:
             plan.choose_kind = partial(plan.set_kind, bets=True)  # type: ignore[method-assign]
-        tests = plan.prepare()
+        plan.prepare()
         if trusting:
-            tests.worth[:] = 1e18
-            tests.price[:] = 0
+            plan.worth[:] = 1e18
+            plan.price[:] = 0
         agent = 3 + run % 3
-        block = _Block(plan, tests, np.array([agent]))
+        block = _Block(plan, np.array([agent]))
         if trusting:
             block.rep_pulls[:] = 1e18
         label = int(block.run()[0])
@@ -116,9 +116,9 @@ def test_bets_are_at_the_level_that_the_weights_leave() -> None:
     reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3, cbg.Bernoulli()), 400.0)
     best = MEANS.argmax(axis=1)
     reps.eta = 0.6
-    plan = Plan(reps, best, beta=25.0)
+    plan = Plan(reps, best, level=25.0)
     plan.choose_kind = partial(plan.set_kind, bets=True)  # type: ignore[method-assign]
-    tests = plan.prepare()
+    plan.prepare()
     for x in range(3):
         for j in set(range(3)) - {x}:
             price = math.log(2) + math.log(2)  # the other alternative, the other kind of test
@@ -127,7 +127,7 @@ def test_bets_are_at_the_level_that_the_weights_leave() -> None:
             else:
                 of_best = plan.arms[x, j] in (best[x], best[j])
                 price += math.log(2) + math.log(1 / 0.2 if of_best else 10 / 0.2)
-            assert tests.bet_price[x, j] == pytest.approx(price)
+            assert plan.bet_price[x, j] == pytest.approx(price)
 
 
 def test_taking_estimates_for_the_truth_would_not_do() -> None:
@@ -157,24 +157,15 @@ def test_agents_that_run_out_of_patience_try_again(monkeypatch: pytest.MonkeyPat
     assert labels.tolist() == (np.arange(30) % 3).tolist()
 
 
-def test_classification_needs_one_representative_of_every_cluster() -> None:
-    reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
-    with pytest.raises(ValueError, match="3 representatives with different best arms"):
-        Plan(reps, np.array([0, 0, 2]), beta=25.0).prepare()
-    reps.drop(2)
-    with pytest.raises(ValueError, match="3 representatives"):
-        Plan(reps, MEANS.argmax(axis=1)[:2], beta=25.0).prepare()
-
-
 def test_choices_that_no_weight_covers_are_refused() -> None:
     reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3), 400.0)
-    plan = Plan(reps, MEANS.argmax(axis=1), beta=25.0)
+    plan = Plan(reps, MEANS.argmax(axis=1), level=25.0)
     plan.prepare()
     plan.assumed = ~np.eye(3, dtype=bool)
     plan.arms = (plan.best[:, None] + 1) % MEANS.shape[1] + np.zeros((3, 3), dtype=np.int64)
     with pytest.raises(AssertionError, match="a best arm k_x only"):
-        plan._freeze()
+        plan.freeze()
     plan.assumed[:] = False
     reps.n[1] = 0
     with pytest.raises(AssertionError, match="never pulled"):
-        plan._freeze()
+        plan.freeze()

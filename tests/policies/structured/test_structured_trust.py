@@ -31,12 +31,17 @@ class RandomDiscovery:
     def again(self) -> None: ...
 
 
-def random_plan(reps: Representatives, needed: np.ndarray) -> np.ndarray:
+class RandomPullPlan:
     """Any arms, any number of pulls."""
-    rng, n = reps.federation.rng, reps.n
-    return np.where(
-        rng.random(n.shape) < 0.3, np.ceil(rng.random(n.shape) * np.minimum(n + 20, 500)), 0
-    )
+
+    def __init__(self, reps: Representatives, needed: np.ndarray) -> None:
+        self.reps = reps
+
+    def times(self) -> np.ndarray:
+        rng, n = self.reps.federation.rng, self.reps.n
+        return np.where(
+            rng.random(n.shape) < 0.3, np.ceil(rng.random(n.shape) * np.minimum(n + 20, 500)), 0
+        )
 
 
 def random_choice(self: Plan) -> None:
@@ -54,7 +59,7 @@ def test_random_schedules_give_right_answers(
 ) -> None:
     """δ = 1e-11 and three plays: a wrong answer has probability below 1e-10, whatever is pulled when."""
     monkeypatch.setattr(policy, "Discovery", RandomDiscovery)
-    monkeypatch.setattr(best_arms, "plan", random_plan)
+    monkeypatch.setattr(best_arms, "PullPlan", RandomPullPlan)
     monkeypatch.setattr(Plan, "_choose", random_choice)
     means = [[1.0, 0.8, 0.6, 0.5], [0.85, 1.0, 0.6, 0.5], [0.85, 0.8, 1.0, 0.5]]
     instance = cbg.Instance(means, np.array([0] * 4 + [1] * 5 + [2] * 3))
