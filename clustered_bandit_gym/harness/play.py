@@ -16,7 +16,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -33,29 +33,6 @@ from clustered_bandit_gym.harness.settings import Cell, Env, label_of, path_of, 
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class TrialSpec:
-    """Everything that decides a trial's row.
-
-    Attributes:
-        cell: the setting of the environment.
-        policy, label: the player, which is copied before it plays, and its name on the board.
-        seed, trial: root seed of the run, and the trial's number.
-        stepwise: play `solve` through `env.step`.
-        strict: the policy learns nothing from the agents but what they send.
-        bound: compute the instance's lower bound on the pulls.
-    """
-
-    cell: Cell
-    policy: Any
-    label: str
-    seed: int
-    trial: int
-    stepwise: bool = False
-    strict: bool = True
-    bound: bool = True
-
-
 class Task(NamedTuple):
     """Which trial of which policy on which cell: positions in `Work`."""
 
@@ -66,12 +43,15 @@ class Task(NamedTuple):
 
 @dataclass
 class Work:
-    """All that the trials of a run share.
+    """Everything that decides the rows of a run.
 
     Attributes:
         cells: settings of environments.
-        players: policies as (label, object).
-        seed, bound, strict: as in `play`.
+        players: policies as (label, object); they are copied before they play.
+        seed: root seed.
+        bound, strict: as in `play`.
+        envs: the environments of the cells; made here unless they are given, and never sent to
+            another process. Invalid settings raise.
     """
 
     cells: list[Cell]
@@ -79,33 +59,110 @@ class Work:
     seed: int
     bound: bool = True
     strict: bool = True
+    envs: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        #: The environments of the cells. Invalid settings raise here.
-        self.envs: list[Any] = [cell.make() for cell in self.cells]
+        self.envs = self.envs or [cell.make() for cell in self.cells]
 
     def __reduce__(self) -> Any:
         return Work, (self.cells, self.players, self.seed, self.bound, self.strict)
 
-    def spec(self, task: Task) -> TrialSpec:
-        """What decides the row of a task."""
-        label, policy = self.players[task.player]
-        cell = self.cells[task.cell]
-        return TrialSpec(
-            cell, policy, label, self.seed, task.trial, strict=self.strict, bound=self.bound
-        )
+    def play(
+        self,
+        task: Task,
+        stepwise: bool = False,
+        on_error: Callable[[BaseException], object] | None = None,
+    ) -> Row:
+        """The row of a task.
 
-    def play(self, task: Task) -> Row:
-        """The row of a task."""
-        return play_trial(self.spec(task), self.envs[task.cell])
+        `on_error` is called with the exception that ended the play, if one did.
+        """
+        row = self._identity(task, stepwise)
+        policy = self.players[task.player][1]
+        seeds = trial_seeds(self.seed, task.trial)
+        direct = hasattr(policy, "solve") and not stepwise
+        env = self.envs[task.cell]
+        unwrapped = env.unwrapped
+        federation: Federation
+        options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
+        # Outside of the try: if the environment cannot be set up, that is not the policy's failure.
+        if direct:
+            truth = unwrapped.draw_instance(seeds.instance)
+            federation = unwrapped.federation_on(truth, seeds.play)
+        else:
+            first = env.reset(seed=seeds.policy, options=options)
+        raised: BaseException | None = None
+        process = os.getpid()
+        start = perf_counter()
+        with seeded_globals(seeds.policy):
+            try:
+                player = copy.deepcopy(policy)
+                if direct:
+                    arms = player.solve(federation.view(self.strict))
+                    if federation.judgement is None:
+                        _check_not_none(arms, federation.silent_program)
+                        federation.stop(arms)
+                elif stepwise:
+                    from clustered_bandit_gym.envs.stepwise import play_stepwise
+
+                    play_stepwise(player, env, seeds.policy, **options, strict=self.strict)
+                else:
+                    _play_loop(player, env, seeds.policy, *first)
+            except BaseException as error:
+                # In other threads, and where SIGINT is ignored as in worker processes, no interrupt
+                # is the user's.
+                main = threading.current_thread() is threading.main_thread()
+                ours = not main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+                if isinstance(error, KeyboardInterrupt) and not ours:
+                    raise
+                raised = error
+            if os.getpid() != process:
+                # A child that the policy forked: the harness goes on in its parent only.
+                os._exit(1)
+        if not direct:
+            federation = unwrapped.federation
+            truth = unwrapped.truth
+        unfinished = ""
+        message = ""
+        failure = federation.failure or raised  # what a policy made of a failure does not matter
+        if failure is not None:
+            seen = raised or failure
+            if seen is not failure:
+                seen.__cause__ = failure
+            unfinished = "budget" if isinstance(failure, BudgetExceeded) else "error"
+            message = text_of(failure) if unfinished == "budget" else describe(failure, seen)
+            if on_error is not None:
+                on_error(seen)
+        seconds = perf_counter() - start
+        judged = outcome_row(federation, unfinished, message)
+        bound = bound_of(truth, federation.problem) if self.bound else None
+        return row | judged | {"bound": bound, "seconds": seconds, "version": versions()}
 
     def lost(self, task: Task, outcome: str, message: str) -> Row:
         """The row of a task whose process was lost with its counts: no pulls, messages or bound."""
-        env = self.envs[task.cell]
-        federation = env.unwrapped.new_federation(*trial_seeds(self.seed, task.trial))
+        env = self.envs[task.cell].unwrapped
+        federation = env.new_federation(*trial_seeds(self.seed, task.trial))
         judged = outcome_row(federation, outcome, message)
         own = {"bound": None, "seconds": 0.0, "version": versions()}
-        return _identity(self.spec(task), env) | judged | own
+        return self._identity(task) | judged | own
+
+    def _identity(self, task: Task, stepwise: bool = False) -> Row:
+        """What is played, as the row says it."""
+        label, policy = self.players[task.player]
+        spec = self.envs[task.cell].spec
+        cell = self.cells[task.cell]
+        return {
+            "env": cell.env_id if spec is None else spec.id,
+            "env_kwargs": cell.plain_kwargs,
+            "policy": label,
+            "policy_class": path_of(type(policy)),
+            "settings": settings_of(policy),
+            "trial": int(task.trial),
+            "seed": int(self.seed),
+            "stepwise": bool(stepwise),
+            "strict": bool(self.strict),
+            "attempts": 1,
+        }
 
 
 def play(
@@ -152,10 +209,9 @@ def play(
         env = Cell(env, env_kwargs or {}).make()
     if env_kwargs is None:
         env_kwargs = dict(env.spec.kwargs) if env.spec is not None else {}
-        env_kwargs.pop("disable_env_checker", None)
     cell = Cell(type(env.unwrapped).__name__, env_kwargs)
-    spec = TrialSpec(cell, policy, label, seed, trial, stepwise, strict, bound)
-    return play_trial(spec, env)
+    work = Work([cell], [(label, policy)], seed, bound, strict, [env])
+    return work.play(Task(0, 0, trial), stepwise)
 
 
 def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
@@ -179,82 +235,17 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
     return list(players.items())
 
 
-def play_trial(
-    spec: TrialSpec, env: Env, on_error: Callable[[BaseException], object] | None = None
-) -> Row:
-    """The row of a trial on the environment of its cell.
-
-    `on_error` is called with the exception that ended the play, if one did.
-    """
-    seeds = trial_seeds(spec.seed, spec.trial)
-    direct = hasattr(spec.policy, "solve") and not spec.stepwise
-    row = _identity(spec, env)
-    unwrapped: Any = env.unwrapped
-    federation: Federation
-    options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
-    # Outside of the try: if the environment cannot be set up, that is not the policy's failure.
-    if direct:
-        truth = unwrapped.draw_instance(seeds.instance)
-        federation = unwrapped.federation_on(truth, seeds.play)
-    else:
-        first = env.reset(seed=seeds.policy, options=options)
-    raised: BaseException | None = None
-    process = os.getpid()
-    start = perf_counter()
-    with seeded_globals(seeds.policy):
-        try:
-            player = copy.deepcopy(spec.policy)
-            if direct:
-                arms = player.solve(federation.view(spec.strict))
-                if federation.judgement is None:
-                    _check_not_none(arms, federation.silent_program)
-                    federation.stop(arms)
-            elif spec.stepwise:
-                from clustered_bandit_gym.envs.stepwise import play_stepwise
-
-                play_stepwise(player, env, seeds.policy, **options, strict=spec.strict)
-            else:
-                _play_loop(player, env, seeds.policy, *first)
-        except BaseException as error:
-            # In other threads, and where SIGINT is ignored as in worker processes, no interrupt is
-            # the user's.
-            main = threading.current_thread() is threading.main_thread()
-            ours = not main or signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-            if isinstance(error, KeyboardInterrupt) and not ours:
-                raise
-            raised = error
-        if os.getpid() != process:
-            os._exit(1)  # a child that the policy forked: the harness goes on in its parent only
-    if not direct:
-        federation = unwrapped.federation
-        truth = unwrapped.truth
-    unfinished = ""
-    message = ""
-    failure = federation.failure or raised  # what a policy made of a failure does not matter
-    if failure is not None:
-        seen = raised or failure
-        if seen is not failure:
-            seen.__cause__ = failure
-        unfinished = "budget" if isinstance(failure, BudgetExceeded) else "error"
-        message = text_of(failure) if unfinished == "budget" else describe(failure, seen)
-        if on_error is not None:
-            on_error(seen)
-    seconds = perf_counter() - start
-    judged = outcome_row(federation, unfinished, message)
-    bound = bound_of(truth, federation.problem) if spec.bound else None
-    return row | judged | {"bound": bound, "seconds": seconds, "version": versions()}
-
-
 def _check_not_none(arms: Any, silent_program: str) -> None:
     """Tell who forgot to return an answer; `silent_program` returned nothing, if any did."""
-    if arms is None and silent_program:
+    if arms is not None:
+        return
+    if silent_program:
         raise UserError(
             f"the local program {silent_program} returned nothing, so federation.local(...) gave "
             "None, and so did solve; end the program with a payload, e.g. return ArmIndex(arms, "
             "among=problem.n_arms)"
         )
-    if arms is None:
-        raise UserError("solve returned None; expected one arm per agent: an int array (N,)")
+    raise UserError("solve returned None; expected one arm per agent: an int array (N,)")
 
 
 def _play_loop(player: Any, env: Env, seed: int, obs: Any, info: Any) -> None:
@@ -268,21 +259,6 @@ def _play_loop(player: Any, env: Env, seed: int, obs: Any, info: Any) -> None:
     if truncated and unwrapped.federation.judgement is None:
         pulls = unwrapped.federation.pulls
         raise BudgetExceeded(f"the environment ended the play after {pulls:,} pulls")
-
-
-def _identity(spec: TrialSpec, env: Env) -> Row:
-    return {
-        "env": spec.cell.env_id if env.spec is None else env.spec.id,
-        "env_kwargs": spec.cell.plain_kwargs,
-        "policy": spec.label,
-        "policy_class": path_of(type(spec.policy)),
-        "settings": settings_of(spec.policy),
-        "trial": int(spec.trial),
-        "seed": int(spec.seed),
-        "stepwise": bool(spec.stepwise),
-        "strict": bool(spec.strict),
-        "attempts": 1,
-    }
 
 
 # --- what surrounds a play in its process ----------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym.harness.identity import versions
-from clustered_bandit_gym.harness.play import Row, Task, TrialSpec, Work, play_trial
+from clustered_bandit_gym.harness.play import Row, Task, Work
 from clustered_bandit_gym.harness.pool import play_in_processes
 from clustered_bandit_gym.harness.settings import Cell, check_allowed, rebuild_policy, revive
 
@@ -45,17 +45,13 @@ def replay(
         policy = rebuild_policy(data["policy_class"], data["settings"], allow)
     for key in data["env_kwargs"].keys() - env_kwargs.keys():
         env_kwargs[key] = revive(key, data["env_kwargs"][key], allow)
-    cell = Cell(data["env"], env_kwargs)
-    spec = TrialSpec(
-        cell,
-        policy,
-        label=data["policy"],
-        seed=int(data["seed"]),
-        trial=int(data["trial"]),
-        stepwise=bool(data["stepwise"]),
+    work = Work(
+        [Cell(data["env"], env_kwargs)],
+        [(data["policy"], policy)],
+        int(data["seed"]),
         strict=bool(data["strict"]),
     )
-    return play_trial(spec, cell.make(), on_error=on_error)
+    return work.play(Task(0, 0, int(data["trial"])), bool(data["stepwise"]), on_error)
 
 
 def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task, bool]:

@@ -20,7 +20,7 @@ import numpy as np
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.audit.audit import Tally, budget_of
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
-from clustered_bandit_gym.harness.play import play, resolve_policies
+from clustered_bandit_gym.harness.play import Task, Work, resolve_policies
 
 #: Trials of a new candidate.
 FIRST_TRIALS = 6
@@ -97,9 +97,10 @@ def search(policy: Any, budget: float = 600.0, seed: int = 0) -> WorstGame:
     played = 0
 
     def play_more(tally: Tally, count: int, root: int, first: int) -> None:
-        env = tally.cell.env(tally.delta, budget_of(player)).make()
+        cell = tally.cell.env(tally.delta, budget_of(player))
+        work = Work([cell], [(label, player)], root, bound=False)
         for trial in range(first, first + count):
-            tally.add(play(player, env, root, trial=trial, bound=False, env_kwargs={}))
+            tally.add(work.play(Task(0, 0, trial)))
 
     # The rest of the budget is for fresh trials.
     while time.process_time() - start < 0.7 * budget:
