@@ -21,7 +21,7 @@ from typing import Any
 
 import cloudpickle
 
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.harness.play import Row, Task, Work
 from clustered_bandit_gym.harness.pool import pack
 
@@ -31,10 +31,11 @@ CONNECT_SECONDS = 10.0
 
 def play_on_dask(work: Work, tasks: Sequence[Task], address: str) -> Generator[tuple[Task, Row]]:
     """Play the tasks on the cluster of the scheduler at `address`; yields (task, row)."""
-    from distributed import Client, KilledWorker, as_completed
+    with needs_extra("dask"):
+        from distributed import Client, KilledWorker, as_completed
 
     with ExitStack() as stack:
-        for name in [name for name in logging.root.manager.loggerDict if "distributed" in name]:
+        for name in ("distributed", "distributed.client"):
             logger = logging.getLogger(name)  # one line of ours replaces its tracebacks
             stack.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.CRITICAL)

@@ -12,8 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from importlib.util import find_spec
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -134,17 +133,15 @@ def sweep(
     # Neighbours share the instance and its bound: trial by trial, all policies on it.
     every = itertools.product(range(len(work.cells)), range(trials), range(len(players)))
     tasks = [Task(cell, player, trial) for cell, trial, player in every]
-    rows: dict[Task, Row] = {}
-    with nullcontext() if out is None else Resume(out, work) as resume:
-        if resume is not None:
-            rows = {task: row for task, row in resume.rows().items() if task.trial < trials}
+    with Resume(out, work) as kept:
+        rows = {task: row for task, row in kept.rows().items() if task.trial < trials}
         reused = len(rows)
         missing = [task for task in tasks if task not in rows]
         results = run(work, missing, n_jobs, backend, address, max_seconds)
         try:
             with progress_of(len(tasks), reused, progress) as bar:
                 for task, row in results:
-                    rows[task] = row if resume is None else resume.put(task, row)
+                    rows[task] = kept.put(task, row)
                     bar.update()
         except KeyboardInterrupt:
             left = len(tasks) - len(rows)
@@ -201,7 +198,7 @@ def run(
 def check_backend(
     backend: str | None, address: str | None, max_seconds: float | None = None
 ) -> None:
-    """Raises `UserError` unless the backend is known, installed, and takes what else is given."""
+    """Raises `UserError` unless the backend is known and takes what else is given."""
     if max_seconds is not None and (backend == "dask" or not max_seconds > 0):
         raise UserError(
             "max_seconds must be positive, and needs processes of this machine instead of Dask; "
@@ -211,8 +208,6 @@ def check_backend(
         raise UserError(f"unknown backend {backend!r}; choose one of processes, dask")
     if (address is not None) != (backend == "dask"):
         raise UserError("backend='dask' needs the address of a scheduler, which needs the backend")
-    if backend == "dask" and find_spec("distributed") is None:
-        raise UserError("Dask is not installed: pip install 'clustered-bandit-gym[dask]'")
 
 
 def count_jobs(n_jobs: int) -> int:

@@ -104,12 +104,13 @@ class Store:
                 "from a copy"
             ) from error
 
-    def _parse(self, text: str) -> Row:
-        try:
-            row: Row = json.loads(text)
-        except (ValueError, RecursionError):
-            raise UserError(f"{self.path} holds a row that cannot be read") from None
-        return row
+    def _rows(self, statement: str, values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Row]]:
+        """The results of a statement that asks for something and for rows."""
+        for other, text in self._ask(statement, values):
+            try:
+                yield other, json.loads(text)
+            except (ValueError, RecursionError):
+                raise UserError(f"{self.path} holds a row that cannot be read") from None
 
     def announce(self, label: str, place: Place) -> None:
         """Declare that `label` now means this policy; `rows` leaves out rows of older code."""
@@ -132,24 +133,25 @@ class Store:
 
     def get(self, place: Place) -> dict[int, Row]:
         """The rows of one policy on one environment, by trial."""
-        found = self._ask(
-            "SELECT trial, row FROM trials "
-            "WHERE env = ? AND policy = ? AND versions = ? AND seed = ?",
-            place,
+        return dict(
+            self._rows(
+                "SELECT trial, row FROM trials "
+                "WHERE env = ? AND policy = ? AND versions = ? AND seed = ?",
+                place,
+            )
         )
-        return {trial: self._parse(text) for trial, text in found}
 
     def stream(self) -> Iterator[Row]:
         """Rows by environment, policy and trial, one at a time, with their policies' last labels.
 
         Rows of code that has changed since are left out.
         """
-        found = self._ask(
-            "SELECT trials.row, current.label FROM trials "
+        found = self._rows(
+            "SELECT current.label, trials.row FROM trials "
             "JOIN current USING (env, policy, versions, seed) ORDER BY current.rowid, trial"
         )
-        for text, label in found:
-            yield self._parse(text) | {"policy": label}
+        for label, row in found:
+            yield row | {"policy": label}
 
     def columns(self) -> dict[str, list[Any]]:
         """All rows of `stream`, column by column; NaN where a row has no such value.
@@ -187,15 +189,18 @@ class Resume:
     so that nothing is reused now or later; such rows carry the reason as `no_key`.
 
     Args:
-        out: folder of the store; it is created if missing.
+        out: folder of the store; it is created if missing. None keeps nothing.
         work: what the run plays. Its environments must be registered.
     """
 
-    def __init__(self, out: str | Path, work: Work) -> None:
+    def __init__(self, out: str | Path | None, work: Work) -> None:
+        self.store: Any = None
         self.labels = [label for label, _ in work.players]
         self.places: dict[tuple[int, int], Place] = {}
         self.reasons: dict[tuple[int, int], str] = {}
         self.attempts: dict[Task, int] = {}
+        if out is None:
+            return
         mode = " strict" if work.strict else ""
         policies = [_key_or_reason(policy_key, policy) for _, policy in work.players]
         for c, cell in enumerate(work.cells):
@@ -209,8 +214,6 @@ class Resume:
                     self.reasons[c, p] = reason
                     policy = f"no key {uuid.uuid4().hex}"
                 self.places[c, p] = Place(env, policy + mode, versions(), str(work.seed))
-        if len(set(self.places.values())) < len(self.places):
-            raise UserError("the same policy or environment is listed twice; list it once")
         self.store = Store(out)
         for (_, p), place in self.places.items():
             self.store.announce(self.labels[p], place)
@@ -229,6 +232,8 @@ class Resume:
 
     def put(self, task: Task, row: Row) -> Row:
         """Keep a row; returns it as it is kept."""
+        if self.store is None:
+            return row
         if row["version"] != versions():
             raise UserError(
                 f"a worker process plays {row['version']}, this process is {versions()}: restart "
@@ -244,7 +249,8 @@ class Resume:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.store.close()
+        if self.store is not None:
+            self.store.close()
 
 
 def _key_or_reason(write: Callable[..., str], *arguments: Any) -> tuple[str, str]:

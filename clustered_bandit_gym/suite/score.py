@@ -7,7 +7,6 @@ scores from the rows alone.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -69,8 +68,7 @@ def _entry(
     else:
         # With ε > 0 no bound is known.
         bounds = float("nan") if cell.kwargs.get("epsilon") else cell.bounds_of(rows["trial"])
-        policy = SimpleNamespace(guarantee=guarantee)
-        reason = implausible(rows.assign(bound=bounds), cell.delta, policy) or quiet
+        reason = implausible(rows.assign(bound=bounds), cell.delta, guarantee) or quiet
     means = rows[["pulls", "pulls_max_agent", "cost", "rounds"]].astype(float).fillna(0).mean()
     entry = {
         "cell": cell.name,

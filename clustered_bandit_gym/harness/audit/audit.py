@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,15 +99,15 @@ def audit(
     games = [tally.cell.env(tally.delta, budget) for tally in tallies]
     work = Work(games, [(label, policy)], seed, strict=True)
     bar = progress_bar(desc=f"audit of {label}", unit="trial", disable=not progress)
-    with bar, nullcontext() if out is None else Resume(out, work) as kept:
+    with bar, Resume(out, work) as kept:
         played: dict[Task, Row] = {}
-        known = {} if kept is None else kept.rows()
+        known = kept.rows()
         while tasks := _next_tasks(tallies):
             bar.total = len(played) + len(tasks)
             played |= {task: known[task] for task in tasks if task in known}
             missing = [task for task in tasks if task not in known]
             for task, row in run(work, missing, n_jobs, max_seconds=max_seconds):
-                played[task] = row if kept is None else kept.put(task, row)
+                played[task] = kept.put(task, row)
                 bar.update()
             for task in tasks:
                 tallies[task.cell].add(played[task])
@@ -143,7 +142,7 @@ def _breaches(
     """Rules of the game that the policy broke, in words."""
     for position, tally in enumerate(tallies):
         rows = pd.DataFrame([row for task, row in played.items() if task.cell == position])
-        if reason := implausible(rows, tally.delta, policy):
+        if reason := implausible(rows, tally.delta, str(getattr(policy, "guarantee", ""))):
             yield f"on {tally.cell.name!r} it {reason}"
         # Blocks are compared in this process, without a time limit: not where a trial has already
         # taken too long.

@@ -21,7 +21,6 @@ p(1) = 1 − δ. docs/judging.md has examples.
 from __future__ import annotations
 
 import re
-import sys
 
 import numpy as np
 import pandas as pd
@@ -35,20 +34,6 @@ from clustered_bandit_gym.harness.scoring.verdict import confidence_sequence
 LEVEL = 1e-6
 
 
-def relies_on_assumption_2(policy: object) -> bool:
-    """Whether a policy (object, class, or ``module:Class`` as in rows) states that it needs
-    Assumption 2.
-
-    The lower bound is for policies that rely on Assumption 1 alone. A class given by its path is
-    looked up among loaded modules; one that is not loaded counts as not relying on it.
-    """
-    if isinstance(policy, str):
-        module, _, name = policy.partition(":")
-        policy = getattr(sys.modules.get(module), name, None)
-    stated = str(getattr(policy, "guarantee", ""))
-    return re.search(r"Assumptions?\b[^.;:]*\b2\b", stated) is not None
-
-
 def short_probability(share: float, delta: float) -> float:
     """p(c): how often a δ-PC policy may be right within `share` times the lower bound, at most."""
 
@@ -59,24 +44,22 @@ def short_probability(share: float, delta: float) -> float:
     return float(brentq(lambda p: divergence(p) - allowed, delta, 1 - delta))
 
 
-def too_few_pulls(pulls: ArrayLike, bounds: ArrayLike, right: ArrayLike, delta: float) -> str:
+def too_few_pulls(rows: pd.DataFrame, delta: float) -> str:
     """What contradicts δ-correctness in the pulls of these trials, in words; "" if nothing does.
 
     Args:
-        pulls: (n,) of each trial.
-        bounds: (n,) the lower bound on the mean number of pulls on its instance; NaN where there
-            is none.
-        right: (n,) whether the trial ended with a right answer; unfinished trials did not.
+        rows: one per trial; `bound`, the lower bound on the mean number of pulls on its instance,
+            is missing where there is none.
         delta: the error rate that the policy was asked to keep.
     """
     if delta >= 0.5:
         return ""
-    made = np.asarray(pulls, dtype=float)
-    least = np.asarray(bounds, dtype=float)
-    known = np.count_nonzero(least > 0)  # NaN is not
+    bounded = rows[rows["bound"].astype(float) > 0]  # NaN is not
+    right = bounded[bounded["outcome"] == "solved"]
+    known = len(bounded)
     shares = (0.0, 0.02, 0.1, 0.3, 0.6)  # each has its part of the level
     for share in shares:
-        short = np.count_nonzero((least > 0) & np.asarray(right) & (made <= share * least))
+        short = int((right["pulls"] <= share * right["bound"]).sum())
         allowed = short_probability(share, delta)
         low, _ = confidence_sequence(short, known, LEVEL / len(shares), allowed)
         if low > allowed:
@@ -108,14 +91,12 @@ def too_few_bits(flags: ArrayLike) -> str:
     return ""
 
 
-def implausible(rows: pd.DataFrame, delta: float, policy: object = None) -> str:
+def implausible(rows: pd.DataFrame, delta: float, guarantee: str) -> str:
     """Why the trials of one policy on one environment are implausible; "" if they are not.
 
-    `rows` has one row per trial. A `policy` that relies on Assumption 2 is exempt from the test of
-    pulls.
+    `rows` has one row per trial. The test of pulls is for policies that rely on Assumption 1 alone:
+    one whose `guarantee` names Assumption 2 is exempt.
     """
-    few = ""
-    if not relies_on_assumption_2(policy):
-        right = rows["outcome"] == "solved"
-        few = too_few_pulls(rows["pulls"], rows["bound"].astype(float), right, delta)
+    exempt = re.search(r"Assumptions?\b[^.;:]*\b2\b", guarantee)
+    few = "" if exempt else too_few_pulls(rows, delta)
     return few or too_few_bits(rows["suspicious_communication"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -163,7 +164,10 @@ def _doubt(own: pd.DataFrame, delta: float) -> str:
     other = int(own["reproduced"].eq(False).sum()) if "reproduced" in own else 0
     if other:
         return f"plays {counted(other, 'trial')} differently in a fresh process"
-    return implausible(own, delta, own["policy_class"].iloc[0])
+    # A class that is not loaded counts as not relying on Assumption 2.
+    module, _, name = own["policy_class"].iloc[0].partition(":")
+    policy = getattr(sys.modules.get(module), name, None)
+    return implausible(own, delta, str(getattr(policy, "guarantee", "")))
 
 
 def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> Estimate:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
+from harness_rows import rows
 from scipy import stats
 
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.harness.scoring.plausibility import (
     LEVEL,
     implausible,
-    relies_on_assumption_2,
     short_probability,
     too_few_pulls,
 )
@@ -46,15 +46,20 @@ def test_a_likelihood_ratio_test_keeps_the_probability() -> None:
         assert power <= short_probability(share, delta)
 
 
+def few(pulls: np.ndarray, bound: float, right: np.ndarray, delta: float) -> str:
+    outcome = np.where(right, "solved", "wrong")
+    return too_few_pulls(pd.DataFrame({"pulls": pulls, "bound": bound, "outcome": outcome}), delta)
+
+
 def test_far_below_the_bound_is_flagged() -> None:
     right = ONES > 0
-    assert "0.02 of the lower bound" in too_few_pulls(0.01 * ONES, ONES, right, 0.05)
-    assert "0.6 of the lower bound" in too_few_pulls(0.5 * ONES, ONES, right, 1e-10)
-    assert "at most 0 of the lower bound" in too_few_pulls(0 * ONES, ONES, right, 0.3)
-    assert too_few_pulls(1.05 * ONES, ONES, right, 0.05) == ""
-    assert too_few_pulls(0.1 * ONES[:4], ONES[:4], right[:4], 0.05) == "", "too few trials"
-    assert too_few_pulls(0.01 * ONES, np.nan * ONES, right, 0.05) == "", "no bound"
-    assert too_few_pulls(0.01 * ONES, ONES, ~right, 0.05) == "", "wrong or unfinished answers"
+    assert "0.02 of the lower bound" in few(0.01 * ONES, 1.0, right, 0.05)
+    assert "0.6 of the lower bound" in few(0.5 * ONES, 1.0, right, 1e-10)
+    assert "at most 0 of the lower bound" in few(0 * ONES, 1.0, right, 0.3)
+    assert few(1.05 * ONES, 1.0, right, 0.05) == ""
+    assert few(0.1 * ONES[:4], 1.0, right[:4], 0.05) == "", "too few trials"
+    assert few(0.01 * ONES, np.nan, right, 0.05) == "", "no bound"
+    assert few(0.01 * ONES, 1.0, ~right, 0.05) == "", "wrong or unfinished answers"
 
 
 #: P(an alarm in one sequence of 200 trials) is at most LEVEL: none is seen in 300 sequences.
@@ -86,7 +91,7 @@ def test_false_alarms(play: Play) -> None:
     for _ in range(300):
         pulls, right = play(rng, 200)
         for n in (5, 50, 200):
-            alarms += too_few_pulls(pulls[:n], np.ones(n), right[:n], 0.3) != ""
+            alarms += few(pulls[:n], 1.0, right[:n], 0.3) != ""
     assert alarms == 0
     assert LEVEL * 900 < 0.01
 
@@ -115,27 +120,28 @@ def test_the_gambler_played() -> None:
     assert score.bound_median > 1
 
 
-def test_policies_that_rely_on_assumption_2_are_exempt() -> None:
-    def rule(policy: object) -> str:
-        trials = {"pulls": 0.01 * ONES, "bound": ONES, "outcome": "solved"}
-        rows = pd.DataFrame(trials | {"suspicious_communication": False})
-        return implausible(rows, 0.05, policy)
-
-    assert rule("somebody:Else") != ""
-    assert rule(BAIClPlusPlus()) == ""
-    path = f"{BAIClPlusPlus.__module__}:{BAIClPlusPlus.__qualname__}"
-    assert rule(path) == ""
-
-
 @pytest.mark.parametrize(
-    ("guarantee", "needs"),
+    ("guarantee", "exempt"),
     [
+        (BAIClPlusPlus.guarantee, True),
         ("delta-PC under Assumptions 1 and 2: certified", True),
         ("δ-PC under Assumption 2", True),
         ("delta-PC under Assumption 1: certified, for N <= 2", False),
         ("none", False),
     ],
 )
-def test_who_relies_on_assumption_2(guarantee: str, needs: bool) -> None:
-    player = type("Player", (), {"guarantee": guarantee})
-    assert relies_on_assumption_2(player) is needs
+def test_policies_that_rely_on_assumption_2_are_exempt(guarantee: str, exempt: bool) -> None:
+    trials = {"pulls": 0.01 * ONES, "bound": ONES, "outcome": "solved"}
+    rows = pd.DataFrame(trials | {"suspicious_communication": False})
+    assert (implausible(rows, 0.05, guarantee) == "") is exempt
+
+
+def test_the_board_looks_up_what_a_class_states() -> None:
+    cheat = [0.01] * 60
+    path = f"{BAIClPlusPlus.__module__}:{BAIClPlusPlus.__qualname__}"
+    doubts = [
+        cbg.Board(rows("p", cheat, policy_class=one, bound=1.0)).summary["doubt"][0]
+        for one in ("somebody:Else", path)
+    ]
+    assert doubts[0] != ""
+    assert doubts[1] == ""
