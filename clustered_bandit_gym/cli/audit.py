@@ -48,22 +48,22 @@ def audit(
 
     root = seed_of(seed)
     if search is not None:
-        worst = run_search(policy, seconds_of(search), root)
-        typer.echo(str(worst))
-        raise typer.Exit(FAILED if worst.found.judge().word == "FAIL" else 0)
-    report = run_audit(
-        policy,
-        delta,
-        trials,
-        root,
-        jobs,
-        quick=quick,
-        max_pulls=max_pulls,
-        replays=replays,
-        out=out,
-        max_seconds=max_seconds,
-        progress=bar(quiet),
-    )
+        game, played, report = run_search(policy, seconds_of(search), root)
+        typer.echo(f"The worst game in {played:,} trials: {game}\n", err=format_ != "text")
+    else:
+        report = run_audit(
+            policy,
+            delta,
+            trials,
+            root,
+            jobs,
+            quick=quick,
+            max_pulls=max_pulls,
+            replays=replays,
+            out=out,
+            max_seconds=max_seconds,
+            progress=bar(quiet),
+        )
     show_document(report, format_)
     if format_ == "text":
         typer.echo(f"Seed: {root}.")

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.harness.audit.audit import Tally, budget_of
+from clustered_bandit_gym.harness.audit.audit import Tally, audit, budget_of
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
+from clustered_bandit_gym.harness.audit.report import AuditReport
 from clustered_bandit_gym.harness.play import Task, Work, resolve_policies
 
 #: Trials of a new candidate.
@@ -54,78 +55,61 @@ def vary(game: AuditGame, rng: np.random.Generator) -> AuditGame:
     return replace(varied, told=told[rng.choice(4, p=[0.4, 0.1, 0.1, 0.4])])
 
 
-@dataclass(frozen=True)
-class WorstGame:
-    """The game with the most errors relative to δ that a search found.
-
-    Attributes:
-        policy: its label.
-        found: the game, and the counts of the fresh trials, which alone decide.
-        search_trials: trials that led to it.
-    """
-
-    policy: str
-    found: Tally
-    search_trials: int
-
-    def __str__(self) -> str:
-        judged = self.found.judge()
-        text = (
-            f"{judged.word}: {self.policy} at δ = {self.found.delta:g}, in fresh trials: "
-            f"{judged.reason}\nThe worst game in {self.search_trials:,} trials: {self.found.cell}"
-        )
-        if judged.word != "FAIL":
-            text += "\nNo game above δ was found. This does not prove that none exists."
-        return text
-
-
-def search(policy: Any, budget: float = 600.0, seed: int = 0) -> WorstGame:
+def search(policy: Any, budget: float = 600.0, seed: int = 0) -> tuple[AuditGame, int, AuditReport]:
     """Search for a game on which `policy` errs more often than δ.
 
     Args:
         policy: a `Policy`, anything with `act(obs, info)`, or a name.
         budget: seconds of processor time. A FAIL ends the search early.
         seed: of the search and of all trials; the time it takes decides how far the search gets.
+
+    Returns:
+        The game with the most errors relative to δ, the number of trials that led to it, and its
+        audit with fresh trials, which alone decide.
     """
     if not budget > 0:
         raise UserError(f"budget must be a positive number of seconds, got {budget}")
-    ((label, player),) = resolve_policies(policy)
+    (player,) = resolve_policies(policy)
+    solves = hasattr(player[1], "solve")
     rng = np.random.default_rng([seed, 14])
     start = time.process_time()
-    games = [game for game in GAMES if not game.shared and (game.small or hasattr(player, "solve"))]
+    games = [game for game in GAMES if not game.shared and (game.small or solves)]
     pool: list[Tally] = []
     played = 0
-
-    def play_more(tally: Tally, count: int, root: int, first: int) -> None:
-        cell = tally.cell.env(tally.delta, budget_of(player))
-        work = Work([cell], [(label, player)], root, bound=False)
-        for trial in range(first, first + count):
-            tally.add(work.play(Task(0, 0, trial)))
-
     # The rest of the budget is for fresh trials.
     while time.process_time() - start < 0.7 * budget:
         if games:
             game = games.pop()
-            new = Tally(game, game.delta(0.2), 1e-6)
+            delta = game.delta(0.2)
         else:
-            parent = pool[int(rng.integers(min(12, len(pool))))]
-            new = Tally(vary(parent.cell, rng), float(rng.choice([0.3, 0.2, 0.1, 0.05])), 1e-6)
+            game = vary(pool[int(rng.integers(min(12, len(pool))))].cell, rng)
+            delta = float(rng.choice([0.3, 0.2, 0.1, 0.05]))
+        new = Tally(replace(game, delta_factor=1.0), delta, 1e-6)
         # The worst ones get more trials until they are known well: luck fades, errors stay.
         for one in [new, *pool[:3]]:
             if one.trials < 96:
-                count = one.trials or FIRST_TRIALS
-                play_more(one, count, 2 * seed, played)
-                played += count
+                cell = one.cell.env(one.delta, budget_of(player[1]))
+                work = Work([cell], [player], 2 * seed, bound=False)
+                for _ in range(one.trials or FIRST_TRIALS):
+                    one.add(work.play(Task(0, 0, played)))
+                    played += 1
         pool = sorted([new, *pool], key=_badness, reverse=True)[:60]
         if pool[0].trials >= 32 and pool[0].judge().word == "FAIL":
             break  # significant even after a search
+    worst = pool[0]
     # 200/δ trials pass or fail all but borderline error rates.
-    fresh = Tally(pool[0].cell, pool[0].delta, LEVEL, math.ceil(200 / pool[0].delta))
-    while more := fresh.batch():
-        play_more(fresh, more, 2 * seed + 1, fresh.trials)
-        if time.process_time() - start > budget:
-            break
-    return WorstGame(label, fresh, played)
+    affordable = played * (budget / (time.process_time() - start) - 1)
+    trials = min(math.ceil(200 / worst.delta), max(1, int(affordable)))
+    report = audit(
+        player[1],
+        worst.delta,
+        trials,
+        2 * seed + 1,
+        cells=[worst.cell],
+        alpha=LEVEL,
+        progress=False,
+    )
+    return worst.cell, played, report
 
 
 def _badness(one: Tally) -> float:

@@ -14,18 +14,20 @@ from clustered_bandit_gym.harness.audit.search import search, vary
 
 @pytest.mark.parametrize("bad", BAD_POLICIES)
 def test_bad_policies_are_found_out(bad: type[cbg.Policy]) -> None:
-    found = search(bad(), budget=120, seed=1).found
-    assert found.judge().word == "FAIL"
-    assert found.errors > found.delta * found.trials
-    report = cbg.audit(bad(), found.delta, cells=[found.cell], seed=99, progress=False)
+    game, _, found = search(bad(), budget=120, seed=1)
+    assert found.word == "FAIL"
+    (row,) = found.cells.to_dict("records")
+    assert row["errors"] > found.delta * row["trials"]
+    report = cbg.audit(bad(), found.delta, cells=[game], seed=99, progress=False)
     assert report.word == "FAIL"
 
 
 def test_a_correct_policy_is_not_failed() -> None:
     """At level 0.01; the seed is fixed."""
-    found = search("naive", budget=2, seed=2)
-    assert found.found.judge().word != "FAIL"
-    assert "does not prove that none exists" in str(found)
+    _, played, found = search("naive", budget=2, seed=2)
+    assert found.word != "FAIL"
+    assert found.alpha == 0.01
+    assert played > 0
 
 
 def test_games_keep_the_assumptions() -> None:
