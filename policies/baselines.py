@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
@@ -19,7 +20,7 @@ class UniformPolicy(Policy):
     def __init__(self, pulls_per_arm: int = 100) -> None:
         self.pulls_per_arm = whole(pulls_per_arm, "pulls_per_arm")
 
-    def solve(self, federation: FederationView) -> np.ndarray:
+    def solve(self, federation: FederationView) -> Ints:
         def best_average(block: Block) -> ArmIndex:
             averages = block.pull_grid(self.pulls_per_arm)
             tied = averages == averages.max(axis=1, keepdims=True)
@@ -38,5 +39,5 @@ class RandomPolicy(Policy):
     name = "random"
     guarantee = "none"
 
-    def solve(self, federation: FederationView) -> np.ndarray:
+    def solve(self, federation: FederationView) -> Ints:
         return federation.rng.integers(federation.problem.n_arms, size=federation.problem.n_agents)

@@ -62,7 +62,7 @@ class ClusterThenBAI(Policy):
             raise UserError(f"growth must be larger than 1, got {growth}")
         self.growth = float(growth)
 
-    def solve(self, federation: FederationView) -> np.ndarray:
+    def solve(self, federation: FederationView) -> Ints:
         p = federation.problem
         (m,) = require(self.name, p, "n_clusters")
         if p.n_arms == 1:

@@ -62,7 +62,7 @@ class CollaborativeBAI(Policy):
         self.rounds = whole(rounds, "rounds")
         self.gap = gap
 
-    def solve(self, federation: FederationView) -> np.ndarray:
+    def solve(self, federation: FederationView) -> Ints:
         p = federation.problem
         (m,) = require(self.name, p, "n_clusters")
         if m != 1:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
 from clustered_bandit_gym.policies.sequential.cells import block_cells, leaders
@@ -37,7 +37,7 @@ class UniformGLR(Policy):
     name = "uniform-glr"
     guarantee = "delta-PC"
 
-    def solve(self, federation: FederationView) -> np.ndarray:
+    def solve(self, federation: FederationView) -> Ints:
         p = federation.problem
         level = math.log(p.n_agents * max(1, p.n_arms - 1) / p.delta)
         epsilon = p.epsilon / p.sigma

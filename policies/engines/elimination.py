@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.game.pulls import MAX_TIMES
@@ -62,8 +62,8 @@ def elimination(
     arms: Ints,
     gamma: float,
     precision: float | None = None,
-    within: np.ndarray | None = None,
-) -> tuple[np.ndarray, Floats]:
+    within: Bools | None = None,
+) -> tuple[Bools, Floats]:
     """SE(A, γ, R) at every agent of `block`, in lock-step (Even-Dar, Mannor and Mansour 2002).
 
     Round r pulls each arm that is still active at an agent n_r fresh times (`round_size`) and keeps
@@ -85,7 +85,7 @@ def elimination(
             pulled.
     """
     rounds = separating_rounds(precision)
-    active = np.ones((len(block), arms.size), dtype=np.bool_) if within is None else within.copy()
+    active = np.ones((len(block), arms.size), dtype=bool) if within is None else within.copy()
     estimates = np.zeros(active.shape)
     # Agents that have all arms draw a grid; those that have lost one draw the cells that are left.
     sizes = active.sum(axis=1)

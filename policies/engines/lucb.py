@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
 from clustered_bandit_gym.policies.sequential.cells import block_cells
@@ -12,7 +12,7 @@ from clustered_bandit_gym.policies.sequential.cells import block_cells
 
 def lucb(
     block: Block, arms: Ints, gamma: float, precision: float | None = None
-) -> tuple[np.ndarray, Floats]:
+) -> tuple[Bools, Floats]:
     """LUCB1 (Kalyanakrishnan, Tewari, Auer and Stone 2012) with time-uniform normal-mixture
     intervals at level γ/|A|.
 
@@ -25,7 +25,7 @@ def lucb(
     """
     n = len(block)
     k = arms.size
-    active = np.ones((n, k), dtype=np.bool_)
+    active = np.ones((n, k), dtype=bool)
     if k == 1 or precision == np.inf:
         return active, np.zeros((n, k))
     cells = block_cells(block, k)

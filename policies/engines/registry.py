@@ -11,9 +11,7 @@ from __future__ import annotations
 from pkgutil import resolve_name
 from typing import Protocol
 
-import numpy as np
-
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.policy import check_choice
 
@@ -23,7 +21,7 @@ class Engine(Protocol):
 
     def __call__(
         self, block: Block, arms: Ints, gamma: float, precision: float | None = None
-    ) -> tuple[np.ndarray, Floats]:
+    ) -> tuple[Bools, Floats]:
         """
         Args:
             arms: (k,) the arms that matter, the columns of all that follows.

@@ -47,7 +47,7 @@ class FrugalBAI(Policy):
             raise UserError(f"growth must lie between 1.5 and 16, got {growth}")
         self.growth = float(growth)
 
-    def solve(self, federation: FederationView) -> np.ndarray:
+    def solve(self, federation: FederationView) -> Ints:
         p = federation.problem
         m = p.n_clusters
         if m == 1 or p.n_agents == 1:

@@ -80,7 +80,7 @@ class BAICl(Policy):
                 stacklevel=2,
             )
 
-    def solve(self, federation: FederationView) -> np.ndarray:
+    def solve(self, federation: FederationView) -> Ints:
         """Algorithm 3: lines 3 to 17 (first phase), lines 18 to 24 (second phase)."""
         p = federation.problem
         require(self.name, p, *self._needs)
@@ -102,32 +102,30 @@ class BAICl(Policy):
             means: (K,) what the agent that added an arm to S reported of it (`_describe`).
         """
         p = federation.problem
-        n_clusters, eta = require(self.name, p, "n_clusters", "eta")
+        all_arms = federation.arms
         engine = get_engine(self.engine)
-        describe = self._describe
         best = np.full(p.n_agents, -1)
         means = np.zeros(p.n_arms)
-        known = np.zeros(p.n_arms, dtype=np.bool_)
+        known = np.zeros(p.n_arms, dtype=bool)
         gamma = 0.0
 
-        def find(block: Block, known_there: np.ndarray) -> Sequence[Payload]:
-            n_arms = block.problem.n_arms
-            active, estimates = engine(block, np.arange(n_arms), gamma, precision=eta)  # line 7
+        def find(block: Block, known_there: Bools) -> Sequence[Payload]:
+            active, estimates = engine(block, all_arms, gamma, precision=p.eta)  # line 7
             shared = active & known_there
             if shared.any():  # lines 8 and 9
-                return (ArmIndex(leaders(estimates, shared), among=n_arms),)
+                return (ArmIndex(leaders(estimates, shared), among=p.n_arms),)
             own = np.flatnonzero(active)
             last, _ = engine(block, own, gamma)  # line 12
             arm = own[last.argmax(axis=1)]
-            return (ArmIndex(arm, among=n_arms), *describe(block, arm))  # line 13
+            return (ArmIndex(arm, among=p.n_arms), *self._describe(block, arm))  # line 13
 
         for drawn, agent in enumerate(federation.rng.permutation(p.n_agents), start=1):  # line 5
-            if known.sum() == n_clusters:  # line 4
+            if known.sum() == p.n_clusters:  # line 4
                 break
             gamma = self._draw_budget(p, drawn)
             # The set is copied: what has been sent must not change afterwards.
             arm, *report = federation.local(
-                [agent], find, down=ArmSet(known.copy(), at_most=n_clusters)
+                [agent], find, down=ArmSet(known.copy(), at_most=p.n_clusters)
             )
             best[agent] = arm.item()  # line 16
             if report:
@@ -135,8 +133,7 @@ class BAICl(Policy):
             known[arm] = True
         return best, known, means
 
-    @staticmethod
-    def _describe(block: Block, arm: Ints) -> tuple[Payload, ...]:
+    def _describe(self, block: Block, arm: Ints) -> tuple[Payload, ...]:
         """What an agent adds to the report of a new best arm (1,); nothing here."""
         return ()
 
@@ -156,8 +153,8 @@ class BAICl(Policy):
         arms = np.flatnonzero(known)
         engine = get_engine(self.engine)
 
-        def choose(block: Block, _: np.ndarray) -> ArmIndex:
-            active, _ = engine(block, arms, gamma=p.delta / (3 * p.n_agents))  # line 21
+        def choose(block: Block, _: Bools) -> ArmIndex:
+            active = engine(block, arms, gamma=p.delta / (3 * p.n_agents))[0]  # line 21
             return ArmIndex(arms[active.argmax(axis=1)], among=arms)  # line 22
 
         known_set = ArmSet(known, at_most=p.n_clusters)  # line 20

@@ -73,10 +73,9 @@ class BAIClPlusPlus(BAICl):
         super().__init__(confidence, engine)
         self.verify = check_choice("verify", verify, ("centre", "agent"))
 
-    @staticmethod
-    def _describe(block: Block, arm: Ints) -> tuple[Payload, ...]:
+    def _describe(self, block: Block, arm: Ints) -> tuple[Payload, ...]:
         """After Algorithm 3, line 12: fresh pulls of the new best arm."""
-        (n_clusters,) = require(BAIClPlusPlus.name, block.problem, "n_clusters")
+        (n_clusters,) = require(self.name, block.problem, "n_clusters")
         times = check_size(math.log(12 * n_clusters / block.problem.delta), block.problem)
         return (Reals(block.pull([0], arm, times)),)
 
@@ -88,7 +87,7 @@ class BAIClPlusPlus(BAICl):
 
         if self.verify == "agent":
 
-            def all_tries(block: Block, _: np.ndarray, stored: Floats) -> ArmIndex:
+            def all_tries(block: Block, _: Bools, stored: Floats) -> ArmIndex:
                 def attempt(k: int, waiting: Ints) -> tuple[Ints, Bools]:
                     place, averages = self._propose(block.part(waiting), arms, k)
                     return arms[place], np.abs(averages - stored[waiting, place]) < eta1 / 2
@@ -99,7 +98,7 @@ class BAIClPlusPlus(BAICl):
             return federation.local(rest, all_tries, down=(known_set, stored), n_arms=arms.size)
 
         def attempt(k: int, waiting: Ints) -> tuple[Ints, Bools]:
-            def one_try(block: Block, *_: np.ndarray) -> tuple[ArmIndex, Reals]:
+            def one_try(block: Block, *_: Bools) -> tuple[ArmIndex, Reals]:
                 place, averages = self._propose(block, arms, k)
                 return ArmIndex(arms[place], among=arms), Reals(averages)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from clustered_bandit_gym._types import Bools, Ints
 from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Reals
 from clustered_bandit_gym.policies.engines.elimination import elimination
@@ -61,11 +62,11 @@ class ClBAI(Policy):
     def __init__(self, confidence: str = "paper") -> None:
         self.confidence = check_choice("confidence", confidence, ("paper", "certified"))
 
-    def solve(self, federation: FederationView) -> np.ndarray:
+    def solve(self, federation: FederationView) -> Ints:
         """Algorithm 1: lines 2 to 14 (first phase), lines 15 to 28 (second phase)."""
         p = federation.problem
         (eta,) = require(self.name, p, "eta")
-        all_arms = np.arange(p.n_arms)
+        all_arms = federation.arms
         gamma = (p.delta / (12 * p.n_agents * p.n_arms)) ** (4 / 3)
 
         def shortlist(block: Block) -> tuple[ArmSet, Reals]:
@@ -74,7 +75,7 @@ class ClBAI(Policy):
             block.save("shortlist", active)
             return ArmSet(active), Reals(estimates)  # line 5
 
-        def go_on(block: Block, _: np.ndarray) -> ArmIndex:
+        def go_on(block: Block, _: Bools) -> ArmIndex:
             active, averages = elimination(  # line 21
                 block, all_arms, budget, p.epsilon or None, block.load("shortlist")
             )

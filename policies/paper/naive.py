@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
 from clustered_bandit_gym.policies.engines.registry import get_engine
@@ -30,9 +29,9 @@ class NaiveSE(Policy):
         get_engine(engine)
         self.engine = engine
 
-    def solve(self, federation: FederationView) -> np.ndarray:
+    def solve(self, federation: FederationView) -> Ints:
         p = federation.problem
-        all_arms = np.arange(p.n_arms)
+        all_arms = federation.arms
         engine = get_engine(self.engine)
 
         # The naive scheme has no pseudo-code of its own: Algorithm 2 (SE) at every agent.
