@@ -82,7 +82,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         #: (num_envs, N) arms that ends in the next `step` recommend; None: the empirical best ones.
         self.recommendations: Ints | None = None
-        self._started = False
+        self._buffer: Any = None
         self._sizes = np.array(game.pull_sizes)
         # The part of `info` that only ends change, and the observations.
         game.reset()
@@ -115,21 +115,19 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
     ) -> tuple[Any, Values]:
         if options:
             raise UserError(f"the vector environment takes no reset options, got {options}")
-        if seed is not None or not self._started:
+        if seed is not None or self._buffer is None:
             # One stream that all share, from one number or from one for each sub-environment.
             self._np_random = np.random.default_rng(seed)  # type: ignore[arg-type]
             self._np_random_seed = seed if isinstance(seed, int) else -1
             self._buffer = InstanceBuffer(self.game, self.num_envs)
-        self._started = True
         self.begin(np.arange(self.num_envs))
         self._collect()
         return self.observe(), masked(self.told(), ~self._done)
 
     def begin(self, which: Ints) -> None:
         """Start an episode of each sub-environment of `which`."""
-        drawn, rows = self._buffer.take(which.size, self.np_random)
-        for key, values in drawn.items():
-            self._drawn[key][which] = values[rows]
+        for key, values in self._buffer.take(which.size, self.np_random).items():
+            self._drawn[key][which] = values
         for state in (self._pulls, self._means, self._per_agent, self._count, self._orders):
             state[which] = 0
         self._done[which] = False
@@ -156,8 +154,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             obs = self.observe()
             for i in began.nonzero()[0].tolist():
                 last[i] = row_of(obs, i)
-            infos = {"final_info": masked(values, began), "_final_info": began}
-            infos |= {"final_obs": last, "_final_obs": began}
+            infos = masked({"final_info": values, "final_obs": last}, began)
             self.begin(began.nonzero()[0])
         if not began.all():
             infos |= masked(values, ~began)
@@ -172,7 +169,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         Returns:
             Rewards, terminated, truncated, and the values of `info`, (num_envs, ...) each.
         """
-        if not self._started:
+        if self._buffer is None:
             raise ResetNeeded("Cannot call envs.step() before calling envs.reset()")
         game = self.game
         actions = integers(actions, (self.num_envs,), game.stop_action + 1)
@@ -271,7 +268,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
 
     def instance(self, i: int) -> Instance:
         """The instance that sub-environment i plays, for judges and pictures; not for learners."""
-        if not self._started:
+        if self._buffer is None:
             raise ResetNeeded("There is no play yet: call envs.reset() first")
         means = self._drawn["means"][i]
         clusters = self._drawn["clusters"][i]

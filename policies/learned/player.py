@@ -103,13 +103,10 @@ class LearnedPolicy(SB3Policy):
 
 
 def _check_size(archive: zipfile.ZipFile) -> None:
-    """`ValueError` if a model file, or a file of tensors in it, unpacks to more than 512 MB."""
+    """`ValueError` if the files unpack to more than 512 MB."""
     size = sum(entry.file_size for entry in archive.infolist())
     if size > 2**29:
         raise ValueError(f"it unpacks to {size / 2**20:,.0f} MB")
-    for name in archive.namelist():
-        if name.endswith(".pth"):
-            _check_size(zipfile.ZipFile(io.BytesIO(archive.read(name))))
 
 
 class Network:
@@ -122,13 +119,15 @@ class Network:
 
     def __init__(self, path: str) -> None:
         with needs_extra("rl"):
-            from stable_baselines3.common.save_util import load_from_zip_file
+            import torch
         try:
             with zipfile.ZipFile(path) as archive:
                 _check_size(archive)
                 about = archive.read("data").decode()
+                tensors = archive.read("policy.pth")
+            _check_size(zipfile.ZipFile(io.BytesIO(tensors)))
             given = json.loads(about)["policy_kwargs"]
-            weights = load_from_zip_file(path, device="cpu", load_data=False)[1]["policy"]
+            weights = torch.load(io.BytesIO(tensors), map_location="cpu", weights_only=True)
         except (zipfile.BadZipFile, KeyError, ValueError) as error:
             raise UserError(f"{path} is not a model of Stable-Baselines3 ({error})") from None
         # Where SB3 keeps the layers of the actor, or of the action values.
