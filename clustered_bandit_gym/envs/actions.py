@@ -9,6 +9,7 @@ from operator import index
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.errors import UserError
@@ -67,6 +68,14 @@ def integers(values: Any, shape: tuple[int, ...], size: int) -> Ints:
     if array.shape != shape:
         raise UserError(f"expected integers of shape {shape}, got shape {array.shape}")
     return array
+
+
+def action_mask(n_actions: int, pulls_per_agent: Ints) -> NDArray[np.int8]:
+    """(..., A) which flat actions make sense; to stop, the last one, all (..., N) agents must have
+    a pull."""
+    mask = np.ones((*pulls_per_agent.shape[:-1], n_actions), dtype=np.int8)
+    mask[..., -1] = pulls_per_agent.all(axis=-1)
+    return mask
 
 
 def empirical_best(pulls: Ints, means: Floats, rng: np.random.Generator) -> Ints:

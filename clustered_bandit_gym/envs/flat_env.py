@@ -14,7 +14,7 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Bools, Floats, Ints, Values
-from clustered_bandit_gym.envs.actions import read_flat
+from clustered_bandit_gym.envs.actions import action_mask, read_flat
 from clustered_bandit_gym.envs.env import ENDED, ClusteredBAIEnv, Obs, Space, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer, Law
 from clustered_bandit_gym.errors import UserError
@@ -255,6 +255,5 @@ class DiscreteActions(gym.ActionWrapper[Obs, Any, Any], gym.utils.RecordConstruc
 
     def action_masks(self) -> Bools:
         """(N*K + 1,) which actions make sense now; to stop, every agent must have a pull."""
-        masks = np.ones(self._stop + 1, dtype=np.bool_)
-        masks[-1] = self._core.seen[0].any(axis=1).all()
-        return masks
+        mask = action_mask(self._stop + 1, self._core.seen[0].sum(axis=1))
+        return mask.astype(np.bool_)

@@ -35,9 +35,7 @@ def play_stepwise(
     limit, ends the episode first. For `strict` see `FederationView`; `seeds` are `instance_seed` and
     `play_seed` of `reset`.
     """
-    core = env.unwrapped
-    if not isinstance(core, ClusteredBAIEnv):
-        raise TypeError(f"expected a ClusteredBAIEnv, wrapped or not, got {env}")
+    core: Any = env.unwrapped
     composite = isinstance(env.action_space, spaces.OneOf)
     reset = env.reset if composite else partial(ClusteredBAIEnv.reset, core)
     make_step = env.step if composite else partial(ClusteredBAIEnv.step, core)

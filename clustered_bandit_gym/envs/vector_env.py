@@ -9,10 +9,9 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Values
-from clustered_bandit_gym.envs.actions import empirical_best, integers
+from clustered_bandit_gym.envs.actions import action_mask, empirical_best, integers
 from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv, box_features
 from clustered_bandit_gym.envs.game import InstanceBuffer
 from clustered_bandit_gym.envs.rendering import Frame, draw_frame
@@ -74,6 +73,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
                 "gym.make_vec(..., vectorization_mode='sync')"
             )
         self.game = game
+        game.reset()  # its mask is that of all beginnings
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_action_space = game.action_space
@@ -84,19 +84,16 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         self.recommendations: Ints | None = None
         self._buffer: Any = None
         self._sizes = np.array(game.pull_sizes)
-        # The part of `info` that only ends change, and the observations.
-        game.reset()
-        info = game.open_info()
-        outcome = ("sample", "stopped", "correct", "agent_correct", "wrong_agents", "best_arms")
-        self._hidden: Values = repeat({key: info[key] for key in outcome}, num_envs)
-        self._pulls, self._means = (repeat(table, num_envs) for table in game.seen)
+        cells = (num_envs, game.n_agents, game.n_arms)
+        self._pulls: Ints = np.zeros(cells, dtype=np.int64)
+        self._means: Floats = np.zeros(cells)
         # The instances: arrays (num_envs, ...) as in `draw_arrays`, and what the learners are told.
         drawn = game.draw_arrays(np.random.default_rng(0), 1)
-        first = {key: values[0] for key, values in drawn.items()}
-        self._drawn: dict[str, Array] = repeat(game.always_told | first, num_envs)
+        first = game.always_told | {key: values[0] for key, values in drawn.items()}
+        self._drawn = {key: np.array([value] * num_envs) for key, value in first.items()}
         self._rewards = game.batch_rewards
-        agents = (num_envs, game.n_agents)
-        self._per_agent: Ints = np.zeros(agents, dtype=np.int64)
+        #: (num_envs, N) pulls so far.
+        self.pulls_per_agent: Ints = np.zeros((num_envs, game.n_agents), dtype=np.int64)
         self._count: Ints = np.zeros(num_envs, dtype=np.int64)
         self._orders: Ints = np.zeros(num_envs, dtype=np.int64)
         #: Sub-environments whose episode is over.
@@ -105,7 +102,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         # that ends recommended, −1 for none.
         self._frames: list[list[Frame]] = [[] for _ in range(num_envs)]
         self._last_values: Values = {}
-        self._answers: Ints = np.full(agents, -1)
+        self._answers: Ints = np.full(self.pulls_per_agent.shape, -1)
 
     def reset(
         self,
@@ -128,14 +125,14 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         """Start an episode of each sub-environment of `which`."""
         for key, values in self._buffer.take(which.size, self.np_random).items():
             self._drawn[key][which] = values
-        for state in (self._pulls, self._means, self._per_agent, self._count, self._orders):
+        for state in (self._pulls, self._means, self.pulls_per_agent, self._count, self._orders):
             state[which] = 0
         self._done[which] = False
 
     def told(self) -> dict[str, Array]:
         """What the learners are told when episodes begin, (num_envs, ...) each."""
         told = {key: self._drawn[key].copy() for key in self.game.always_told}
-        return told | {"action_mask": self.action_mask()}
+        return told | {"action_mask": self._mask()}
 
     def told_of(self, i: int) -> Values:
         """What the learner of sub-environment i is told when an episode begins."""
@@ -213,7 +210,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         old = all_means[cells]
         all_pulls[cells] = counts
         all_means[cells] = old + (averages - old) * times / counts
-        self._per_agent.reshape(-1)[rows] += times
+        self.pulls_per_agent.reshape(-1)[rows] += times
         samples: Floats = np.zeros(self.num_envs)
         samples[which] = averages
         self._count += pulls
@@ -240,11 +237,16 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
 
     def _values(self) -> Values:
         """The `info` before the end, with nothing of the truth and without a sample."""
-        values: Values = {key: value.copy() for key, value in self._hidden.items()}
-        values["pulls"] = self._count.copy()
-        values["pulls_per_agent"] = self._per_agent.copy()
-        values["communication"] = self.game.bill(self._orders.copy())
-        values["action_mask"] = self.action_mask()
+        values: Values = {
+            "correct": np.zeros(self.num_envs, dtype=np.bool_),
+            "agent_correct": np.zeros(self.pulls_per_agent.shape, dtype=np.bool_),
+            "wrong_agents": np.zeros(self.num_envs, dtype=np.int64),
+            "best_arms": np.full(self.pulls_per_agent.shape, -1),
+            "pulls": self._count.copy(),
+            "pulls_per_agent": self.pulls_per_agent.copy(),
+            "communication": self.game.bill(self._orders.copy()),
+            "action_mask": self._mask(),
+        }
         return values
 
     def observe(self, which: Any = slice(None)) -> Any:
@@ -256,15 +258,12 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         sigma = self._drawn["sigma"][which, None, None]
         return box_features(pulls, means, sigma, self._count[which] / self.game.limit)
 
-    def action_mask(self) -> NDArray[np.int8]:
-        """(num_envs, A) which actions make sense now; to stop, every agent must have a pull."""
-        mask = np.ones((self.num_envs, self.game.stop_action + 1), dtype=np.int8)
-        mask[:, -1] = self._per_agent.all(axis=1)
-        return mask
+    def _mask(self) -> Array:
+        return action_mask(self.game.stop_action + 1, self.pulls_per_agent)
 
     def action_masks(self) -> Bools:
-        """`action_mask` as booleans."""
-        return self.action_mask().astype(np.bool_)
+        """(num_envs, A) which actions make sense now; to stop, every agent must have a pull."""
+        return self._mask().astype(np.bool_)
 
     def instance(self, i: int) -> Instance:
         """The instance that sub-environment i plays, for judges and pictures; not for learners."""
@@ -315,10 +314,3 @@ def row_of(values: Any, i: int) -> Any:
     if isinstance(values, dict):
         return {key: row_of(value, i) for key, value in values.items()}
     return values.item(i) if values.ndim == 1 else values[i]
-
-
-def repeat(value: Any, n: int) -> Any:
-    """`value`, or each one in nested dictionaries, n times: arrays (n, ...)."""
-    if isinstance(value, dict):
-        return {key: repeat(one, n) for key, one in value.items()}
-    return np.array([value] * n)

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv
 
 from clustered_bandit_gym._types import Array, Values
+from clustered_bandit_gym.envs.actions import action_mask
 from clustered_bandit_gym.envs.game import GameSettings
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv, row_of
 from clustered_bandit_gym.errors import UserError
@@ -69,10 +70,9 @@ class SB3VecEnv(VecEnv):
         self._seen: Seen | None = None
 
     def reset(self) -> Any:
-        if any(self._options):
-            raise UserError(f"SB3VecEnv takes no reset options, got {self._options}")
         seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
-        obs, _ = self.envs.reset(seed=seeds)
+        # Options, if there are any, are refused there.
+        obs, _ = self.envs.reset(seed=seeds, options=max(self._options, key=len))
         self._reset_seeds()
         self.reset_infos = [self.envs.told_of(i) for i in range(self.num_envs)]
         return self._look(obs)
@@ -122,9 +122,7 @@ class SB3VecEnv(VecEnv):
     def action_masks(self) -> Array:
         """(num_envs, actions) booleans, for MaskablePPO: to stop, every agent must have a pull."""
         actions: Any = self.action_space
-        masks = np.ones((self.num_envs, actions.n), dtype=np.bool_)
-        masks[:, -1] = self.envs.action_masks()[:, -1]
-        return masks
+        return action_mask(actions.n, self.envs.pulls_per_agent).astype(np.bool_)
 
     # --- SB3's calls to sub-environments: one object answers for all ------------------------------
 
