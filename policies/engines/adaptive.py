@@ -11,7 +11,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.federation import Block
-from clustered_bandit_gym.policies.sequential.cells import PLAIN, Cells, block_cells
+from clustered_bandit_gym.policies.sequential.cells import PLAIN, At, Cells, block_cells
 from clustered_bandit_gym.policies.sequential.paired import PairedWalks, all_close
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
@@ -23,6 +23,16 @@ Plan = Callable[[Floats, Floats, float], Floats]
 
 #: Cells of the (agents, arms, arms) table of walks at most; larger blocks are played in parts.
 MOST_CELLS = 2**22
+
+
+def leading_cells(gaps: Floats) -> At:
+    """(r, 1) rows and columns of the smallest gaps, those of the leaders."""
+    return np.arange(len(gaps))[:, None], gaps.argmin(axis=1)[:, None]
+
+
+def pulls_left(counts: Floats, gaps: Floats) -> Floats:
+    """(r, 1) pulls so far of the arms that are left."""
+    return counts.sum(axis=1, keepdims=True, where=np.isfinite(gaps))
 
 
 def adaptive(

@@ -15,13 +15,13 @@ from functools import partial
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
-from clustered_bandit_gym.policies.engines.adaptive import adaptive
+from clustered_bandit_gym.policies.engines.adaptive import adaptive, leading_cells, pulls_left
 from clustered_bandit_gym.policies.engines.track_and_stop import exploring_shares
 
 
 def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:
     """(r, k) the next batch: enough to decide if the averages were the means."""
-    top = np.arange(counts.shape[0])[:, None], gaps.argmin(axis=1)[:, None]
+    top = leading_cells(gaps)
     shares = exploring_shares(gaps)
     error = np.sqrt(1 / counts + 1 / counts[top])
     # Nats that one pull in these shares is worth against each rival, for gaps that are a standard
@@ -30,7 +30,7 @@ def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:
     worth[top] = np.inf
     # Mixing and bad luck cost about 4 nats.
     needed = (level + 4.0) / np.maximum(worth.min(axis=1, keepdims=True), 1e-12)
-    total = np.where(np.isfinite(gaps), counts, 0.0).sum(axis=1, keepdims=True)
+    total = pulls_left(counts, gaps)
     return shares * np.clip(needed - total, 0.5 * total, 5.0 * total)
 
 

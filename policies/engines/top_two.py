@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
-from clustered_bandit_gym.policies.engines.adaptive import adaptive
+from clustered_bandit_gym.policies.engines.adaptive import adaptive, leading_cells, pulls_left
 
 #: A batch is planned in this many steps, each with one challenger, or with as many of the best ones
 #: as it takes that every arm could be one in a batch.
@@ -25,18 +25,16 @@ STEPS = 16
 def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:
     """(r, k) the next batch, a tenth of the pulls of the arms that are left: half of each step to
     the leader, half to its challengers."""
-    rows = np.arange(counts.shape[0])[:, None]
-    top = rows, gaps.argmin(axis=1)[:, None]
+    top = leading_cells(gaps)
     challengers = -(-counts.shape[1] // STEPS)
-    pulls_left = np.where(np.isfinite(gaps), counts, 0.0).sum(axis=1, keepdims=True)
-    step = (1.1 - 1) * pulls_left / STEPS
+    step = (1.1 - 1) * pulls_left(counts, gaps) / STEPS
     planned = counts.copy()
     for _ in range(STEPS):
         cost = gaps**2 / (2 * (1 / planned[top] + 1 / planned)) + np.log(planned)
         cost[top] = np.inf
         cheapest = cost.argpartition(challengers - 1, axis=1)[:, :challengers]
         planned[top] += step / 2
-        planned[rows, cheapest] += step / (2 * challengers)
+        planned[top[0], cheapest] += step / (2 * challengers)
     return planned - counts
 
 

@@ -13,13 +13,12 @@ from functools import partial
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
-from clustered_bandit_gym.policies.engines.adaptive import adaptive
+from clustered_bandit_gym.policies.engines.adaptive import adaptive, leading_cells, pulls_left
 
 
 def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:
     """(r, k) the next batch: a tenth of the pulls of the arms that are left."""
-    pulls_left = np.where(np.isfinite(gaps), counts, 0.0).sum(axis=1, keepdims=True)
-    return exploring_shares(gaps) * (1.1 - 1) * pulls_left
+    return exploring_shares(gaps) * (1.1 - 1) * pulls_left(counts, gaps)
 
 
 def exploring_shares(gaps: Floats) -> Floats:
@@ -44,7 +43,7 @@ def optimal_shares(gaps: Floats) -> Floats:
     Returns:
         (n, k) shares, rows sum to one.
     """
-    top = np.arange(gaps.shape[0])[:, None], gaps.argmin(axis=1)[:, None]
+    top = leading_cells(gaps)
     squares = np.maximum(gaps, 1e-12) ** 2
     squares[top] = np.inf
     ratio = squares / squares.min(axis=1, keepdims=True)  # ≥ 1, and 1 at the closest rival
@@ -52,8 +51,8 @@ def optimal_shares(gaps: Floats) -> Floats:
     def relative(u: Floats) -> Floats:
         return u / (ratio - u)
 
-    low = np.zeros(top[0].shape)
-    high = np.ones(top[0].shape)
+    low = np.zeros((len(gaps), 1))
+    high = np.ones((len(gaps), 1))
     for _ in range(24):  # bisection, to 2^-24: far better than the estimated gaps
         middle = (low + high) / 2
         over = (relative(middle) ** 2).sum(axis=1, keepdims=True) > 1
