@@ -6,7 +6,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.federation import FederationView
+from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import Reals
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.collaborative import eliminate, search
@@ -69,16 +69,23 @@ class ClusterThenBAI(Policy):
             return np.zeros(p.n_agents, dtype=np.int64)
         labels = np.zeros(p.n_agents, dtype=np.int64) if m == 1 else None
         n = 0
-        sums = np.zeros((p.n_agents, p.n_arms))
-        off = np.zeros_like(sums)  # how far rounding may have moved `sums`
+        # Sums and numbers of pulls, and how far rounding may have moved the sums.
+        seen = np.zeros((3, p.n_agents, p.n_arms))
+        sums, counts, off = seen
         everything = np.ones_like(sums, dtype=bool)
         own_level = np.log(4 * p.n_agents * (p.n_arms - 1) / p.delta)
+        times = 0
+
+        def send_averages(block: Block) -> Reals:
+            return Reals(block.pull_grid(times))
+
         with federation.phase("cluster"):
             while labels is None:
                 times = 1 + int(n * (self.growth - 1))
                 n += times
-                averages = _all_averages(federation, times)
+                averages = federation.local(federation.agents, send_averages)
                 sums += times * averages
+                counts += times
                 off += times * ROUNDING * np.abs(averages)
                 leader, _, open_ = eliminate(p, sums / n, everything, n, own_level, off / n)
                 if not open_.any():
@@ -86,8 +93,8 @@ class ClusterThenBAI(Policy):
                 labels = _cluster(p, sums / n, off / n, n, m)
         federation.report_clusters(labels)
         sizes = np.bincount(labels)
-        tables = np.zeros((m, 3, p.n_arms))
-        np.add.at(tables, labels, np.stack([sums, np.full_like(sums, n), off], axis=1))
+        tables = np.zeros((3, m, p.n_arms))
+        np.add.at(tables, (slice(None), labels), seen)
 
         def order(counts: Floats, left: Bools) -> Ints:
             times = 1 + ((self.growth - 1) * counts / sizes[:, None]).astype(np.int64)
@@ -95,12 +102,7 @@ class ClusterThenBAI(Policy):
 
         level = np.log(2 * m * (p.n_arms - 1) / p.delta)
         with federation.phase("identify"):
-            return search(federation, labels, order, level, tables.swapaxes(0, 1))[labels]
-
-
-def _all_averages(federation: FederationView, times: int) -> Floats:
-    """(N, K) averages of `times` fresh pulls of every arm at every agent, sent to the centre."""
-    return federation.local(federation.agents, lambda block: Reals(block.pull_grid(times)))
+            return search(federation, labels, order, level, tables)[labels]
 
 
 def _cluster(p: Problem, means: Floats, off: Floats, n: int, m: int) -> Ints | None:
@@ -109,32 +111,32 @@ def _cluster(p: Problem, means: Floats, off: Floats, n: int, m: int) -> Ints | N
     Representatives are chosen one by one: the next is the agent that differs most from all so far.
     """
     level = np.log(2 * p.n_agents * max(1, p.n_agents - 1) / p.delta)
-    evidence = [_differ(means, off, 0, n, p.sigma, level)]
+
+    def differ(agent: int) -> Floats:
+        """(N,) evidence that an agent's means differ from those of `agent`.
+
+        Half of it is the average over arms, for bandits that differ in few of them, and half the
+        product, for those that differ in many: if all means are equal, arms are independent, and
+        both are e-processes.
+        """
+        walk = n / 2 * (means - means[agent]) / p.sigma
+        walk_off = n / 2 * (off + off[agent]) / p.sigma
+        up = drift_evidence(walk - walk_off, n / 2, level)
+        down = drift_evidence(-walk - walk_off, n / 2, level)
+        of_arm = np.logaddexp(up, down) - np.log(2)
+        average = np.logaddexp.reduce(of_arm, axis=1) - np.log(p.n_arms)
+        evidence = np.logaddexp(average, of_arm.sum(axis=1)) - np.log(2)
+        evidence[agent] = -np.inf
+        return evidence
+
+    evidence = [differ(0)]
     for _ in range(m - 1):
         nearest = np.min(evidence, axis=0)
         furthest = int(nearest.argmax())
         if nearest[furthest] < level:  # fewer than M agents are shown to differ from each other
             return None
-        evidence.append(_differ(means, off, furthest, n, p.sigma, level))
+        evidence.append(differ(furthest))
     differs = np.array(evidence) >= level
     if not (differs.sum(axis=0) == m - 1).all():
         return None
     return differs.argmin(axis=0)
-
-
-def _differ(means: Floats, off: Floats, agent: int, n: int, sigma: float, level: float) -> Floats:
-    """(N,) evidence that an agent's means differ from those of `agent`.
-
-    Half of it is the average over arms, for bandits that differ in few of them, and half the
-    product, for those that differ in many: if all means are equal, arms are independent, and both
-    are e-processes.
-    """
-    walk = n / 2 * (means - means[agent]) / sigma
-    walk_off = n / 2 * (off + off[agent]) / sigma
-    up = drift_evidence(walk - walk_off, n / 2, level)
-    down = drift_evidence(-walk - walk_off, n / 2, level)
-    of_arm = np.logaddexp(up, down) - np.log(2)
-    average = np.logaddexp.reduce(of_arm, axis=1) - np.log(means.shape[1])
-    evidence = np.logaddexp(average, of_arm.sum(axis=1)) - np.log(2)
-    evidence[agent] = -np.inf
-    return evidence

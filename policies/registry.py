@@ -55,9 +55,8 @@ def make(spec: str) -> Policy | StepPolicy:
             "module:Class for your own"
         )
     items = [item.strip() for item in rest.split(",") if item.strip()]
-    positional = [parse_value(item) for item in items if parse_pair(item) is None]
-    pairs = [item for item in items if parse_pair(item) is not None]
-    settings = parse_pairs(pairs, f"policy {spec!r}") if pairs else {}
+    positional = [parse_value(item) for item in items if not parse_pair(item)]
+    settings = parse_pairs(list(filter(parse_pair, items)), f"policy {spec!r}")
     try:
         return cls(*positional, **settings)
     except (UserError, ImportError, OSError):

@@ -41,11 +41,11 @@ class UniformGLR(Policy):
         p = federation.problem
         level = math.log(p.n_agents * max(1, p.n_arms - 1) / p.delta)
         epsilon = p.epsilon / p.sigma
+        arms = federation.arms
 
         def pull_until_clear(block: Block) -> ArmIndex:
             answers = np.zeros(len(block), dtype=np.int64)
             cells = block_cells(block, p.n_arms)
-            arms = np.arange(p.n_arms)
             rows = np.arange(len(block) if p.n_arms > 1 else 0)
             n = 0
             while rows.size:

@@ -128,8 +128,8 @@ def rough_means(block: Block, members: Bools, code: Ints, levels: Levels) -> tup
     sigma = levels.problem.sigma
     cells = recall(block, levels, levels.name)
     chosen = levels.sketch[members[0]]
-    goal = np.zeros(levels.problem.n_arms)
-    goal[chosen] = 8 * 2.0 ** code[0]
+    goal = np.zeros_like(cells.n)
+    goal[:, chosen] = 8 * 2.0 ** code[0]
     top_up(block, cells, goal)
     block.save(levels.name, cells.memory)
     mean = cells.mean[:, chosen]
