@@ -39,16 +39,10 @@ class ClusterThenBAI(Policy):
         growth: factor from the pulls after one round to those after the next. Larger: fewer rounds,
             more pulls.
 
-    Error, with probability at most δ in all:
-        1. two agents of one cluster are shown to differ: N(N − 1)/2 pairs at δ/(2N(N − 1)): δ/4.
-        2. an agent's own averages show an arm to be at most ε worse than its best one, which is not
-           true: N(K − 1) walks at δ/(4N(K − 1)): δ/4.
-        3. pooled averages show the same, or a cluster's best arm to be worse than an arm within ε:
-           M(K − 1) walks at δ/(2M(K − 1)): δ/2. Each arm needs one of the two events only.
-    Without 1 every agent is assigned to its cluster: of M agents that differ from each other one is
-    of its own cluster, and it is not shown to differ from that one. Pooled differences of two arms
-    at the agents of a true cluster are a walk from the first pull on. Averages of phase 1 arrive
-    rounded: every test takes them to be off by `ROUNDING` against what it is to show.
+    Error: δ/4 for pairs of agents of one cluster that are shown to differ, δ/4 for arms shown by an
+    agent's own averages, δ/2 for those shown by pooled averages; proof in docs/engines.md. Averages
+    of phase 1 arrive rounded: every test takes them to be off by `ROUNDING` against what it is to
+    show.
 
     Communication: K reals up from each agent in a round of phase 1, an order and a real for each
     agent and arm left in a round of phase 2.
@@ -94,7 +88,8 @@ class ClusterThenBAI(Policy):
         federation.report_clusters(labels)
         sizes = np.bincount(labels)
         tables = np.zeros((3, m, p.n_arms))
-        np.add.at(tables, (slice(None), labels), seen)
+        for table, values in zip(tables, seen, strict=True):
+            np.add.at(table, labels, values)
 
         def order(counts: Floats, left: Bools) -> Ints:
             times = 1 + ((self.growth - 1) * counts / sizes[:, None]).astype(np.int64)

@@ -33,10 +33,8 @@ class CollaborativeBAI(Policy):
     ratio, from 2σ in the first to `gap` in round R. If arms are left then, rounds go on and the
     pulls double: the answer is right with probability at least 1 − δ whatever the gaps are.
 
-    The model and the trade-off between rounds and speed-up are those of Tao, Zhang and Zhou (2019,
-    arXiv:1904.03293); see also Karpov and Zhang (2022, arXiv:2207.08015). Elimination at fixed
-    confidence with a precision that shrinks geometrically, N times as fast as one agent in a number
-    of rounds logarithmic in 1/gap, is due to Hillel, Karnin, Koren, Lempel and Somekh (2013,
+    The model is that of Tao, Zhang and Zhou (2019, arXiv:1904.03293), elimination with a precision
+    that shrinks geometrically that of Hillel, Karnin, Koren, Lempel and Somekh (2013,
     arXiv:1311.0800). Adapted: all pulls since the start count, not those of a round only; paired
     differences are tested with a boundary that is valid at all times instead of a union bound over
     rounds; single pulls are spread over agents where an arm needs fewer pulls than there are agents.

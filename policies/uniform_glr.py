@@ -23,15 +23,10 @@ class UniformGLR(Policy):
 
     It stops, after n pulls, above (1 + 1/n)·(ln(1 + n)/2 + ln(N(K − 1)/δ)): Robbins' normal mixture
     bounds by δ/(N(K − 1)) the probability that a worse arm ever beats an agent's best arm by that
-    much, so the union over agents and arms is δ.
-
-    Where the support of rewards is told, the leader has to beat every other arm by bets that adapt
-    to the variance (`sequential.cells`), at the same level. They are e-processes under every law in
-    the interval for which the leader is not better, so the union bound is the same.
-
-    With `epsilon` an agent stops once no other arm may be ε better than its leader. Only the pairs
-    of its best arm with a leader that is ε worse, or more, can err: the union is over no more
-    pairs.
+    much, so the union over agents and arms is δ. Where the support of rewards is told, the leader
+    has to beat every other arm by bets that adapt to the variance (`sequential.cells`), at the same
+    level. With `epsilon` an agent stops once no other arm may be ε better than its leader. Proof in
+    docs/engines.md.
     """
 
     name = "uniform-glr"

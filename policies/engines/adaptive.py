@@ -47,12 +47,11 @@ def adaptive(
     """Pull the batches that `plan` asks for; drop an arm once the leader is shown to be better.
 
     Evidence comes from paired differences (`sequential.paired`): every batch pulls every arm that
-    is left. The best arm is dropped only if its walk against another arm shows a drift: |A| − 1
-    walks at level γ/(|A| − 1), whatever the plan. With `precision` it ends once every arm left is
-    shown less than `precision` worse than every other one; this is false for an arm that far below
-    the best: 2(|A| − 1) events at γ/(2(|A| − 1)). Where rewards are told to have finitely many
-    values in an interval, each level is split over three tests of the same pair: 0.3 for the walk,
-    0.21 for mixtures of the two arms' averages and 0.49 for bets (both `sequential.cells`).
+    is left. With `precision` it ends once every arm left is shown less than `precision` worse than
+    every other one. Where rewards are told to have finitely many values in an interval, each level
+    is split over three tests of the same pair: 0.3 for the walk, 0.21 for mixtures of the two arms'
+    averages and 0.49 for bets (both `sequential.cells`). Proof in docs/engines.md, whatever the
+    plan.
 
     See `Engine` for arguments and result.
     """

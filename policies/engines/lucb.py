@@ -16,10 +16,8 @@ def lucb(
     """LUCB1 (Kalyanakrishnan, Tewari, Auer and Stone 2012) with time-uniform normal-mixture
     intervals at level γ/|A|.
 
-    All means lie in their intervals at all times with probability 1 − γ. The leader is returned
-    once its lower end is above every other upper end. With `precision`: arms whose upper end is
-    below the largest lower end are gone, and the others are returned once the largest upper end is
-    less than `precision` above their smallest lower end.
+    Arms whose upper end is below the largest lower end are gone. With `precision` the others are
+    returned once the largest upper end is less than `precision` above their smallest lower end.
 
     See `Engine` for arguments and result.
     """

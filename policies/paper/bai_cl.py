@@ -46,13 +46,10 @@ class BAICl(Policy):
            own best arm or empty, S has no wrong one.
         2. phase 2, given that: fewer than N calls with δ/(3N): δ/3.
         Sum: δ.
-    As printed: the paper's proof does not add up (it needs a third of the printed γ, counts one of
-    the two calls, and takes the number of draws from clusters of equal probability), but with the
-    paper's elimination the scheme is δ-PC for up to 19 δ/γ² agents (`theory.bai_cl_most_agents`). A
-    call errs only if, in some round r, the averages of the best arm and of one of the others differ
-    by ε_r more than their means: probability at most (γ/(4|A|r²))² each, 0.017 γ² a call, hence
-    0.034 N γ² ≤ 2δ/3 for phase 1. With another engine: `python -m
-    research.counterexample`.
+    As printed: the paper's proof does not add up, but with the paper's elimination the scheme is
+    δ-PC for up to 19 δ/γ² agents (`theory.bai_cl_most_agents`): a call errs with probability of
+    order γ². Proof in docs/paper-read-closely.md. With another engine:
+    `python -m research.counterexample`.
 
     Communication: down S to each agent once, ⌈log2 Σ_{i≤M} C(K, i)⌉ bits; up ⌈log2 K⌉ bits from
     each agent of phase 1, ⌈log2 |S|⌉ of phase 2.
