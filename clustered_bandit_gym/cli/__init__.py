@@ -9,10 +9,8 @@ if find_spec("typer") is None:
 from clustered_bandit_gym.cli import (  # noqa: F401, I001
     boards,
     audit,
-    bounds,
     suite,
     study,
-    paper,
     training,
 )
 from clustered_bandit_gym.cli.app import app, main

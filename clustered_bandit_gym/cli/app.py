@@ -7,7 +7,6 @@ import inspect
 import io
 import os
 import re
-import shutil
 import sqlite3
 import sys
 import traceback
@@ -86,9 +85,8 @@ def write(text: str, out: Path | None) -> None:
 
 def show_document(shown: Document, format_: str, **how: Any) -> None:
     """Print a board or an audit's report; `how` goes to the function that writes the format."""
-    if format_ == "text":
-        how = {"width": shutil.get_terminal_size((120, 24)).columns}
-    typer.echo(getattr(shown, f"to_{format_}")(**how).rstrip("\n"))
+    text = str(shown) if format_ == "text" else getattr(shown, f"to_{format_}")(**how)
+    typer.echo(text.rstrip("\n"))
 
 
 @app.callback(invoke_without_command=True)
@@ -303,7 +301,7 @@ def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 def settings_of(given: dict[str, Any], pairs: list[str] | None) -> dict[str, Any]:
     """Keywords of the environment: those `given` by options of their own, and those of --set."""
     found = {key: value for key, value in given.items() if value is not None}
-    extra = parse_pairs(pairs, "--set") if pairs else {}
+    extra = parse_pairs(pairs or [], "--set")
     if twice := sorted(set(found) & set(extra)):
         raise UserError(f"{twice[0]} is given twice: by its own option and by --set; give it once")
     return found | extra

@@ -1,4 +1,4 @@
-"""Playing policies and showing the results: list, compare, show, report."""
+"""Playing policies and showing the results: list, bounds, compare, show, report, reproduce."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from clustered_bandit_gym.cli.app import (
     FAILED,
     FOUR,
     INTERRUPTED,
+    bar,
     command,
     default_env,
     few,
@@ -51,6 +52,37 @@ def list_all() -> None:
     typer.echo(
         "Your own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py here."
     )
+
+
+@command("bounds")
+def bounds(
+    env: str | None = None,
+    *,
+    n_agents: int | None = None,
+    delta: float | None = None,
+    eta: float | None = None,
+    set_: list[str] | None = None,
+    seed: int = 0,
+) -> None:
+    """Lower bound on the pulls of any δ-PC policy on an instance of ENV (trial 0 of the seed)."""
+    from clustered_bandit_gym.game.seeds import trial_seeds
+    from clustered_bandit_gym.harness.bound import bound_of
+    from clustered_bandit_gym.harness.scoring.numbers import number
+    from clustered_bandit_gym.harness.settings import Cell
+
+    settings = settings_of({"n_agents": n_agents, "delta": delta, "eta": eta}, set_)
+    env = env or default_env(settings)
+    unwrapped: Any = Cell(env, settings).make().unwrapped
+    instance = unwrapped.draw_instance(trial_seeds(seed, 0).instance)
+    problem = unwrapped.problem_of(instance)
+    bound = bound_of(instance, problem)
+    facts = problem.to_dict().items()
+    told = ", ".join(f"{key} = {value}" for key, value in facts if value is not None)
+    gap = number(float(instance.gaps.min()))
+    typer.echo(f"{env}: told {told}")
+    typer.echo(f"the instance of trial 0 has η = {instance.eta:.4g}, smallest gap {gap}")
+    least = "no bound is known" if bound is None else number(bound)
+    typer.echo(f"expected pulls of any δ-PC policy, at least: {least}")
 
 
 @command("compare")
@@ -177,3 +209,30 @@ def report(folder: Path, *, out: Path = Path("report.html")) -> None:
 
     write_report(folder, out)
     typer.echo(f"Wrote {out}")
+
+
+@command("reproduce")
+def reproduce(
+    figures: list[str] | None = None,
+    *,
+    trials: int = 50,
+    out: Path = Path("out/reproduce"),
+    data: str | None = None,
+    seed: int = 0,
+    jobs: int = -1,
+    quiet: bool = False,
+) -> None:
+    """Play the settings of the paper's figures and plot them. An interrupted run resumes."""
+    from clustered_bandit_gym.reproduce import reproduce as run_reproduce
+
+    played = run_reproduce(
+        figures or ["all"],
+        few(trials),
+        out,
+        seed=seed,
+        n_jobs=jobs,
+        data=data,
+        progress=bar(quiet),
+    )
+    for name in played:
+        say(f"Wrote {out / name}.png and {out / name}.csv")

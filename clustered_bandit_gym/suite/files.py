@@ -177,11 +177,10 @@ def write_submission(submission: Submission) -> None:
 
 def cell_table(submission: Submission) -> str:
     """The scores for humans, one line per cell."""
-    heads = ["cell", "trials", "errors", "verdict", "vs_bound"]
-    heads += ["bits_per_agent", "rounds", "reason"]
-    cells = pd.DataFrame(submission.entries.values())[heads]
+    cells = pd.DataFrame(submission.entries.values())
     texts = cells.map(lambda one: number(one) if isinstance(one, float) else plain(str(one)))
-    return texts.to_string(index=False)
+    shown = ["cell", "trials", "errors", "verdict", "vs_bound", "bits_per_agent", "rounds", "reason"]
+    return texts.to_string(columns=shown, index=False)
 
 
 def readme(submission: Submission) -> str:

@@ -30,6 +30,10 @@ from clustered_bandit_gym.suite.order import charged, log_mean_interval, rank_ra
 from clustered_bandit_gym.suite.score import ratios
 
 
+#: What the order says of a policy; None where it has no rank.
+_ORDER = ("rank", "rank_low", "rank_high", "vs_bound", "vs_bound_low", "vs_bound_high")
+
+
 def load_all(folders: Sequence[str | Path]) -> list[Submission]:
     """Submissions that may share a board; `UserError` where one is malformed or does not fit."""
     found = []
@@ -90,8 +94,8 @@ def _class_standings(
         reason = _unranked(kind, track, entries)
         if not reason:
             ranked[one.name] = {cell.name: ratios(cell, one.by_cell[cell.name]) for cell in solved}
-        entry: dict[str, Any] = {"track": track, "class": kind, "policy": one.name}
-        entry |= {"reason": reason, "cells": len(cells), "solved": len(solved)}
+        entry = {"track": track, "class": kind, "policy": one.name, "reason": reason}
+        entry |= {"cells": len(cells), "solved": len(solved), **dict.fromkeys(_ORDER)}
         for name in ("busiest", "bits_per_agent", "rounds"):
             figures = [one.entries[cell.name][name] for cell in solved]
             with np.errstate(divide="ignore"):  # a zero makes the geometric mean zero
@@ -104,12 +108,10 @@ def _class_standings(
     spread = rank_ranges(pulls, tags)
     for entry in found:
         name = entry["policy"]
-        middle = [None, None, None]
         if name in pulls:
+            ends = spread.get(name, (None, None))
             middle = np.exp(log_mean_interval(list(pulls[name].values()))).tolist()
-        entry["rank"] = places.get(name)
-        entry["rank_low"], entry["rank_high"] = spread.get(name, (None, None))
-        entry["vs_bound"], entry["vs_bound_low"], entry["vs_bound_high"] = middle
+            entry |= zip(_ORDER, [places[name], *ends, *middle], strict=True)
     found.sort(key=lambda e: (e["rank"] is None, e["rank"], e["vs_bound"] or 0, e["policy"]))
     return found
 
@@ -136,16 +138,17 @@ def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = (
     if unknown := sorted(set(highlight) - set(names)):
         raise UserError(f"no submission is named {unknown[0]}; there are {', '.join(names)}")
     quick = submissions[0].quick
+    played = played_cells("v2", quick)
     cells = []
     policies = []
-    for cell in played_cells("v2", quick):
+    for cell in played:
         one = cell.instances[0]
         sizes = {"n_agents": one.n_agents, "n_clusters": one.n_clusters, "n_arms": one.n_arms}
         sizes |= {"trials": cell.count(quick), "bound": np.mean(cell.bounds)}
         cells.append(asdict(cell) | sizes)
     for submission in submissions:
         entries = submission.entries
-        for cell in played_cells("v2", quick):
+        for cell in played:
             trials = ratios(cell, submission.by_cell[cell.name])
             entries[cell.name]["quantiles"] = np.quantile(trials, (0, 0.25, 0.5, 0.75, 1)).tolist()
         own = {"mine": submission.name in highlight, "cells": entries}

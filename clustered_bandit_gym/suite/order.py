@@ -13,12 +13,12 @@ made at `NOMINAL`; docs/suite.md has the coverage that was measured.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit  # scipy.stats takes a second to import
 
 from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym.harness.scoring.intervals import Estimate
 
 #: Nominal level of the intervals that are stated as 95%.
 NOMINAL = 0.99
@@ -26,15 +26,7 @@ NOMINAL = 0.99
 CHARGE = 10.0
 
 
-class Interval(NamedTuple):
-    """An estimate of a mean over cells with the ends of its interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-def compare(first: Sequence[Floats], second: Sequence[Floats]) -> Interval:
+def compare(first: Sequence[Floats], second: Sequence[Floats]) -> Estimate:
     """The mean log-ratio of pulls, first over second, over the same cells."""
     logs = []
     influences = []
@@ -47,12 +39,12 @@ def compare(first: Sequence[Floats], second: Sequence[Floats]) -> Interval:
     noisy = [h for h in influences if h.size > 1]
     variance = sum(h.var(ddof=1) / h.size for h in noisy)
     if variance <= 0:
-        return Interval(estimate, estimate, estimate)
+        return Estimate(estimate, estimate, estimate)
     skewness = sum((h**3).mean() / h.size**2 for h in noisy) / variance**1.5
     error = np.sqrt(variance) / len(logs)
     reach = stdtrit(min(h.size for h in noisy) - 1, (1 + NOMINAL) / 2)
     ends = estimate - error * _hall(np.array([reach, -reach]), skewness)
-    return Interval(estimate, *ends.tolist())
+    return Estimate(estimate, *ends.tolist())
 
 
 def _hall(quantiles: Floats, skewness: float) -> Floats:
@@ -62,7 +54,7 @@ def _hall(quantiles: Floats, skewness: float) -> Floats:
     return 3 / skewness * (np.cbrt(1 + skewness * (quantiles - skewness / 6)) - 1)
 
 
-def log_mean_interval(pulls: Sequence[Floats]) -> Interval:
+def log_mean_interval(pulls: Sequence[Floats]) -> Estimate:
     """The mean log of pulls over the bound, over cells."""
     return compare(pulls, [np.ones(1)] * len(pulls))
 
