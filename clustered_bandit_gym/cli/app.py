@@ -61,11 +61,6 @@ def say(text: str, **style: Any) -> None:
     typer.secho(text, err=True, **style)
 
 
-def bar(quiet: bool) -> bool:
-    """Whether to show a progress bar."""
-    return not quiet and sys.stderr.isatty()
-
-
 def few(trials: int) -> int:
     """The trials to play: those asked for, or three where CLUSTERED_BANDIT_QUICK is set, to try a
     command out.
@@ -255,14 +250,7 @@ class Command(TyperCommand):
         except (typer.Exit, typer.Abort):
             raise
         except EXPECTED as error:
-            text = str(error)
-            if isinstance(error, MemoryError):
-                text = (
-                    f"this does not fit in memory ({error}); --no-bound leaves out the lower bound"
-                )
-            elif isinstance(error, OSError) and error.filename:
-                text = f"{error.filename}: {error.strerror}"
-            say(f"{ctx.command_path}: {text}", fg="red")
+            say(f"{ctx.command_path}: {str(error) or repr(error)}", fg="red")
             raise typer.Exit(MISTAKE) from None
         except SystemExit as error:
             if error.code == TERMINATED:

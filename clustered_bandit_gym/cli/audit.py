@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +10,6 @@ import typer
 
 from clustered_bandit_gym.cli.app import (
     FAILED,
-    bar,
     command,
     say,
     seed_of,
@@ -62,7 +62,7 @@ def audit(
             replays=replays,
             out=out,
             max_seconds=max_seconds,
-            progress=bar(quiet),
+            progress=not quiet and sys.stderr.isatty(),
         )
     show_document(report, format_)
     if format_ == "text":

@@ -13,7 +13,6 @@ from clustered_bandit_gym.cli.app import (
     FAILED,
     FOUR,
     INTERRUPTED,
-    bar,
     command,
     default_env,
     few,
@@ -232,7 +231,7 @@ def reproduce(
         seed=seed,
         n_jobs=jobs,
         data=data,
-        progress=bar(quiet),
+        progress=not quiet,
     )
     for name in played:
         say(f"Wrote {out / name}.png and {out / name}.csv")

@@ -91,9 +91,8 @@ def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
     or counts.
     """
     opened = _open(study)
-    standard = str(rewards_file) == "-"
-    content = sys.stdin.buffer.read() if standard else rewards_file.read_bytes()
-    text = content.removeprefix(codecs.BOM_UTF8)
+    read = sys.stdin.buffer.read if str(rewards_file) == "-" else rewards_file.read_bytes
+    text = read().removeprefix(codecs.BOM_UTF8)
     told = _from_json(text) if text.lstrip().startswith(b"{") else _from_csv(text)
     taken = opened.tell(told.pop("order"), **{"key": key, **told})
     say(f"{'' if taken else 'this tell was taken before; '}{opened.status}")
@@ -107,12 +106,20 @@ def status(study: Path, *, json_: bool = False) -> None:
     opened = _open(study)
     now = opened.status
     if json_:
-        names = ("done", "phase", "orders", "missing", "pulls", "pulls_max_agent")
-        facts = {name: getattr(now, name) for name in (*names, "pulls_per_agent")}
+        names = (
+            "done",
+            "phase",
+            "orders",
+            "missing",
+            "pulls",
+            "pulls_max_agent",
+            "pulls_per_agent",
+        )
+        facts = {name: getattr(now, name) for name in names}
         facts |= {"arms": opened.arms, "clusters": opened.clusters, **opened.ledger.summary()}
         typer.echo(json.dumps(facts, default=np.ndarray.tolist))
         return
-    typer.echo(str(now))
+    typer.echo(now)
     if now.done:
         typer.echo(agent_table(opened).to_csv(index=False, float_format="%.6g"), nl=False)
 
@@ -164,7 +171,7 @@ def plan(
         seed=seed,
         epsilon=epsilon,
     )
-    typer.echo(str(made))
+    typer.echo(made)
 
 
 def _open(path: Path) -> Study:
