@@ -3,7 +3,6 @@ row by row."""
 
 from __future__ import annotations
 
-import hashlib
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,10 +79,6 @@ class Told(NamedTuple):
     rows: Ints
     pulls: Ints
     table: Floats
-
-    def digest(self, revision: int) -> str:
-        """A hash of the tell; `revision` sets equal tells at different times apart."""
-        return hashlib.sha256(b"".join([b"%d" % revision, *map(bytes, self)])).hexdigest()
 
 
 class Reader(NamedTuple):

@@ -33,10 +33,6 @@ def report(study: Study) -> str:
         for name, value in problem.to_dict().items()
         if value
     ]
-    messages = (
-        "{bits_up:,.0f} bits and {reals_up:,.0f} reals from the agents, "
-        "{bits_down:,.0f} bits and {reals_down:,.0f} reals to them."
-    )
     log = [(order.id, order.phase, order.tells, order.done.sum()) for order in study.orders()]
     orders = pd.DataFrame(log, columns=["order", "phase", "tells", "pulls"])
     phases = orders.groupby("phase", sort=False)["pulls"].sum().reset_index()
@@ -51,7 +47,7 @@ def report(study: Study) -> str:
         agents=_html(agents.head(1000)),
         orders=_html(orders.tail(1000)),
         pulls=_html(phases) + _html(arms),
-        messages=messages.format(**study.ledger.summary()),
+        **{name: f"{count:,.0f}" for name, count in study.ledger.summary().items()},
     )
 
 

@@ -206,13 +206,11 @@ class Study:
         if number not in known:
             raise UserError(f"there is no order {number!r}; the last one is {len(known)}")
         stored = known[number]
-        if isinstance(order, Order):
-            seen = order
-            check_same(stored, seen)
-        else:
-            # Rows that are complete may be told once more: a repetition, which is recognised.
-            complete = stored.done == stored.asked[2]
-            seen = replace(stored, done=np.where(complete, 0, stored.done), tells=-1)
+        # Rows that are complete may be told once more: a repetition, which is recognised.
+        complete = stored.done == stored.asked[2]
+        whole = replace(stored, done=np.where(complete, 0, stored.done), tells=-1)
+        seen = order if isinstance(order, Order) else whole
+        check_same(stored, seen)
         chosen = indices(seen.rows if rows is None else rows, seen.done.size, "row")
         if chosen.ndim != 1 or not chosen.size or np.unique(chosen).size < chosen.size:
             raise UserError(f"rows must be a list of different rows, got {reprlib.repr(rows)}")
