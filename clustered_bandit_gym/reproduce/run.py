@@ -44,7 +44,7 @@ def reproduce(
     with needs_extra("plots"):
         from clustered_bandit_gym.reproduce.plots import plot
 
-    names = list(FIGURES) if "all" in figures else list(dict.fromkeys(figures))
+    names = dict.fromkeys(FIGURES if "all" in figures else figures)
     if unknown := [name for name in names if name not in FIGURES]:
         raise UserError(f"unknown figure {unknown[0]}; known: all, {', '.join(FIGURES)}")
     if trials < 2:
@@ -81,7 +81,7 @@ def play_figure(
     board = sweep(
         policies,
         figure.env,
-        cells=list(figure.cells),
+        cells=figure.cells,
         trials=trials,
         out=folder / "store",
         delta=DELTA,

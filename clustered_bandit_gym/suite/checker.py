@@ -51,7 +51,7 @@ class Check(NamedTuple):
         notes: what a reader should know.
     """
 
-    replayed: list[Trial]
+    replayed: Sequence[Trial]
     different: int
     exact: bool
     notes: list[str]
@@ -98,7 +98,7 @@ def verify(folder: str | Path, replay: int = 20, trials: Sequence[Trial] | None 
             "own, or needs files beside its modules"
         )
         raise UserError(". Note: ".join([said, *notes]))
-    return Check(list(trials), len(found), exact, notes)
+    return Check(trials, len(found), exact, notes)
 
 
 def checked(folder: str | Path) -> Submission:
@@ -126,7 +126,7 @@ def _check_complete(submission: Submission) -> None:
     found = dict(submission.by_cell)
     for cell in played_cells(submission.suite, submission.quick):
         rows = found.pop(cell.name, pd.DataFrame(columns=list(FIELDS)))
-        lost = len(rows) == GIVE_UP and rows["outcome"].isin(list(UNFINISHED)).all()
+        lost = len(rows) == GIVE_UP and rows["outcome"].isin(UNFINISHED).all()
         count = GIVE_UP if lost else cell.count(submission.quick)
         if rows["trial"].tolist() != list(range(count)):
             raise UserError(

@@ -179,7 +179,16 @@ def cell_table(submission: Submission) -> str:
     """The scores for humans, one line per cell."""
     cells = pd.DataFrame(submission.entries.values())
     texts = cells.map(lambda one: number(one) if isinstance(one, float) else plain(str(one)))
-    shown = ["cell", "trials", "errors", "verdict", "vs_bound", "bits_per_agent", "rounds", "reason"]
+    shown = [
+        "cell",
+        "trials",
+        "errors",
+        "verdict",
+        "vs_bound",
+        "bits_per_agent",
+        "rounds",
+        "reason",
+    ]
     return texts.to_string(columns=shown, index=False)
 
 

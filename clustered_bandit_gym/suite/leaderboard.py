@@ -29,7 +29,6 @@ from clustered_bandit_gym.suite.files import Submission
 from clustered_bandit_gym.suite.order import charged, log_mean_interval, rank_ranges, ranks
 from clustered_bandit_gym.suite.score import ratios
 
-
 #: What the order says of a policy; None where it has no rank.
 _ORDER = ("rank", "rank_low", "rank_high", "vs_bound", "vs_bound_low", "vs_bound_high")
 
@@ -94,8 +93,9 @@ def _class_standings(
         reason = _unranked(kind, track, entries)
         if not reason:
             ranked[one.name] = {cell.name: ratios(cell, one.by_cell[cell.name]) for cell in solved}
-        entry = {"track": track, "class": kind, "policy": one.name, "reason": reason}
-        entry |= {"cells": len(cells), "solved": len(solved), **dict.fromkeys(_ORDER)}
+        entry: dict[str, Any] = {"track": track, "class": kind, "policy": one.name}
+        entry |= {"reason": reason, "cells": len(cells), "solved": len(solved)}
+        entry |= dict.fromkeys(_ORDER)
         for name in ("busiest", "bits_per_agent", "rounds"):
             figures = [one.entries[cell.name][name] for cell in solved]
             with np.errstate(divide="ignore"):  # a zero makes the geometric mean zero
@@ -165,8 +165,7 @@ def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = (
         "policies": policies,
         "styles": {name: style_of(name)._asdict() for name in names},
     }
-    template = files("clustered_bandit_gym.suite").joinpath("leaderboard.html")
-    return fill(template.read_text(encoding="utf-8"), data)
+    return fill("suite/leaderboard.html", data)
 
 
 def board_json(folders: Sequence[str | Path]) -> str:

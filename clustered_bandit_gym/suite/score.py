@@ -105,7 +105,7 @@ def _unfinished(rows: pd.DataFrame) -> list[str]:
     found = []
     for row in rows.to_dict("records"):
         if row["outcome"] in UNFINISHED:
-            found.append(str(row["message"] or row["outcome"]))
+            found.append(row["message"] or row["outcome"])
         elif row["outcome"] == "solved" and row["attempts"] > 1:
             found.append(f"trial {row['trial']} was solved only at attempt {row['attempts']}")
     return found

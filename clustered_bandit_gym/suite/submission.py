@@ -90,10 +90,10 @@ def run_suite(
     for number, cell in enumerate(cells, 1):
         if progress:
             print(f"{cell.name} ({number} of {len(cells)})", file=sys.stderr)
-        found = play_cell(policy, cell, GIVE_UP, 1, folder / ".trials")
+        how = {"n_jobs": n_jobs, "out": folder / ".trials"}
+        found = play_cell(policy, cell, GIVE_UP, **how)
         if any(row["outcome"] not in UNFINISHED for row in found):
-            trials = cell.count(quick)
-            found = play_cell(policy, cell, trials, n_jobs, folder / ".trials", progress)
+            found = play_cell(policy, cell, cell.count(quick), progress=progress, **how)
         rows += found
     draft = folder / ".draft"
     shutil.rmtree(draft, ignore_errors=True)
@@ -114,27 +114,19 @@ def run_suite(
     return replace(submission, folder=folder)
 
 
-def play_cell(
-    policy: Any,
-    cell: SuiteCell,
-    trials: int,
-    n_jobs: int = 1,
-    out: Path | None = None,
-    progress: bool = False,
-) -> list[Row]:
-    """The first `trials` trials of a policy on a cell, as rows of a submission."""
+def play_cell(policy: Any, cell: SuiteCell, trials: int, **how: Any) -> list[Row]:
+    """The first `trials` trials of a policy on a cell, as rows of a submission; `how` has more
+    arguments of `evaluate`."""
     setting = cell.setting(stepper=not hasattr(policy, "solve"))
+    settings = {"progress": False} | how | setting.kwargs
     board = evaluate(
         policy,
         setting.env_id,
         trials=trials,
         seed=cell.seed,
-        n_jobs=n_jobs,
-        out=out,
         backend="processes",  # not in this process, which knows other policies
-        progress=progress,
         bound=False,
-        **setting.kwargs,
+        **settings,
     )
     if board.missing:
         raise KeyboardInterrupt

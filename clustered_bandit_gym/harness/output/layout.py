@@ -14,8 +14,9 @@ from clustered_bandit_gym.harness.scoring.numbers import DASH, interval, number
 
 #: Heads and columns of figures; most are lower bounds where trials are unfinished.
 _SCORES = {
-    "mean": "pulls_mean",
+    "mean pulls": "pulls_mean",
     "median": "pulls_median",
+    "median pulls": "pulls_median",
     "vs naive": "vs_naive",
     "vs bound": "vs_bound",
 }
@@ -62,9 +63,7 @@ def _texts(row: dict[Any, Any]) -> dict[str, str]:
     figures = {head: number(row[name], mark) for head, name in (_SCORES | _CHANNEL).items()}
     half = row["pulls_high"] - row["pulls_mean"]
     if not mark and not row["heavy_tail"] and half >= 0 and row["pulls_mean"] > 0:
-        figures["mean"] += f" ±{number(100 * half / row['pulls_mean'], digits=2)}%"
-    figures["mean pulls"] = figures["mean"]
-    figures["median pulls"] = figures["median"]
+        figures["mean pulls"] += f" ±{number(100 * half / row['pulls_mean'], digits=2)}%"
     for head, name in (("median pulls", "pulls_median"), ("vs naive", "vs_naive")):
         low, high = row[f"{name}_low"], row[f"{name}_high"]
         if high > low and not mark:
@@ -130,13 +129,13 @@ def measure_of(summary: pd.DataFrame, panel: str = "pulls") -> Measure:
 
 def panels_of(
     summary: pd.DataFrame, varied: list[str], x: str | None
-) -> list[tuple[str, pd.DataFrame]]:
+) -> list[tuple[Any, pd.DataFrame]]:
     """(title, rows of the summary) for each combination of the varied settings other than `x`.
 
     Within a panel and a policy the rows differ in `x` alone, so a line may join them.
     """
     titles = places(summary, [name for name in varied if name != x])
-    return [(str(title), part) for title, part in summary.groupby(titles, sort=False)]
+    return list(summary.groupby(titles, sort=False))
 
 
 # --- settings ------------------------------------------------------------------------------------

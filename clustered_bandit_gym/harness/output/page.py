@@ -11,16 +11,18 @@ import pandas as pd
 
 
 def fill(template: str, data: dict[str, Any]) -> str:
-    """The page of `template`: ``__STYLE__`` and ``__SCRIPT__`` become the style and the script
-    that all pages share, and ``__DATA__`` becomes `data` as JSON."""
+    """The page of the file `template` of this package: ``__STYLE__`` and ``__SCRIPT__`` become the
+    style and the script that all pages share, and ``__DATA__`` becomes `data` as JSON."""
     # JSON has no NaN and no infinity: Python reads what it has written for them as null.
     data = json.loads(json.dumps(data, default=_plain), parse_constant=lambda name: None)
     # No "<" may occur in the script element: in a policy's message it could end the element early.
     text = json.dumps(data).replace("<", "\\u003c")
-    here = files("clustered_bandit_gym.harness.output")
-    for mark, name in (("__STYLE__", "page.css"), ("__SCRIPT__", "page.js")):
-        template = template.replace(mark, here.joinpath(name).read_text(encoding="utf-8"))
-    return template.replace("__DATA__", text)
+    page, style, script = (
+        files("clustered_bandit_gym").joinpath(name).read_text(encoding="utf-8")
+        for name in (template, "harness/output/page.css", "harness/output/page.js")
+    )
+    page = page.replace("__STYLE__", style).replace("__SCRIPT__", script)
+    return page.replace("__DATA__", text)
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
+from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.layout import Measure, axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.style import INK, style_of
@@ -65,10 +66,7 @@ def plot_board(
         summary, varied, title: of the board.
         x: pulls are drawn against this varied setting, whose values are numbers (default: the one
             with most values). Where there is none, policies are drawn side by side.
-        panel: "pulls", "communication", "busiest" or "tradeoff": one kind of panel only.
-        paper: small type and no title, for a figure with a caption; "pulls" unless `panel` says
-            otherwise.
-        width: inches, e.g. 3.25 for a column of ICML.
+        panel, paper, width: as for `Board.plot`; `paper` draws "pulls" unless `panel` says otherwise.
     """
     x = swept_setting(summary, varied, x)
     parts = panels_of(summary, varied, x)
@@ -135,7 +133,7 @@ def _draw(
     elif x is None:
         ax.set_xticks([])
     else:
-        _mark_values(ax, x, sorted(set(rows[x].astype(float))))
+        _mark_values(ax, x, np.unique(rows[x].astype(float)))
     _draw_marks(ax, rows, at, measure, joined=x is not None)
     if measure.name == "pulls" and rows["bound_median"].notna().any():
         bound = rows.groupby(at)["bound_median"].median()
@@ -146,19 +144,17 @@ def _draw(
             ax.plot(bound.index, bound, **look)
 
 
-def _mark_values(ax: Axes, x: str, values: list[float]) -> None:
+def _mark_values(ax: Axes, x: str, values: Floats) -> None:
     """The axis of a swept setting, with a tick at each of a few values."""
     ax.set_xlabel(axis_name(x))
-    at = np.array(values)
+    at = values
     if values[0] > 0 and values[-1] >= 3 * values[0]:
         ax.set_xscale("log")
         at = np.log(values)
     if len(values) <= 8:
         # A label too close to the one before it is left out.
         room = np.diff(at, prepend=-np.inf) > 0.07 * (at[-1] - at[0])
-        ax.set_xticks(
-            values, [f"{value:g}" * bool(free) for value, free in zip(values, room, strict=True)]
-        )
+        ax.set_xticks(values, np.where(room, [f"{value:g}" for value in values], ""))
         ax.set_xticks([], minor=True)
 
 
@@ -168,8 +164,7 @@ def _mark_narrow(axis: Axis) -> None:
     marked = isinstance(axis.get_major_locator(), FixedLocator)
     if axis.get_scale() == "log" and not marked and high < 100 * low:
         few, even = LogLocator(subs=(1, 2, 5)), MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
-        more = LogLocator(subs=(1, 1.5, 2, 3, 5, 7))
-        axis.set_major_locator(even if high < 3 * low else more if high < 10 * low else few)
+        axis.set_major_locator(even if high < 10 * low else few)
         axis.set_major_formatter(lambda value, _: _tick(value))
         axis.set_minor_locator(NullLocator())
 
@@ -206,8 +201,7 @@ def _draw_marks(ax: Axes, rows: pd.DataFrame, x: str, measure: Measure, *, joine
 
 
 def _add_legend(figure: Figure, summary: pd.DataFrame) -> None:
-    """An entry per policy, with FAIL and unfinished trials in words, and what hollow and
-    crossed-out marks mean, where there are any."""
+    """An entry per policy, with FAIL and unfinished trials in words."""
     ax = figure.axes[0]
     for policy, own in summary.groupby("policy", sort=False):
         look = style_of(str(policy))
@@ -220,10 +214,6 @@ def _add_legend(figure: Figure, summary: pd.DataFrame) -> None:
             label += f", {unfinished:,} of {own['trials'].sum():,} unfinished"
             face = "white"
         ax.plot([], [], look.marker, color=look.colour, ls=look.dashes, mfc=face, label=label)
-    if summary["unfinished"].any():
-        ax.plot([], [], "o", color=INK, mfc="white", label="hollow: some trials unfinished")
-    if (summary["verdict"] == "FAIL").any():
-        ax.plot([], [], "x", color=_FAIL, mew=2, label="crossed out: FAIL")
     entries, labels = ax.get_legend_handles_labels()
     entries.sort(key=lambda line: line.get_label() == "lower bound")  # it comes last
     longest = max(map(len, labels))

@@ -4,7 +4,6 @@ seeds."""
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from clustered_bandit_gym.harness.output.layout import axis_name, measure_of, pa
 from clustered_bandit_gym.harness.output.page import fill
 from clustered_bandit_gym.harness.output.style import style_of
 from clustered_bandit_gym.harness.play import Row
-from clustered_bandit_gym.harness.scoring.summary import cells_of, frame, swept_setting
+from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
 
 
 def write_report(folder: str | Path, path: str | Path) -> Path:
@@ -25,13 +24,13 @@ def write_report(folder: str | Path, path: str | Path) -> Path:
     rows = Board.load(folder).trials
     page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8", errors="backslashreplace")
+    path.write_text(page, encoding="utf-8")
     return path
 
 
 def report_page(rows: list[Row] | pd.DataFrame, title: str = "clustered-bai report") -> str:
     """The page for `rows`, as text."""
-    board = Board(frame(rows).sort_values("trial", kind="stable", ignore_index=True))
+    board = Board(pd.DataFrame(rows).sort_values("trial", kind="stable", ignore_index=True))
     trials = board.trials
     groups = trials.groupby([cells_of(trials), "seed"], sort=False)
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -42,8 +41,7 @@ def report_page(rows: list[Row] | pd.DataFrame, title: str = "clustered-bai repo
         "sweep": _sweep(board),
         "groups": [_group(part.reset_index(drop=True)) for _, part in groups],
     }
-    template = files("clustered_bandit_gym.harness.output").joinpath("report.html")
-    return fill(template.read_text(encoding="utf-8"), data)
+    return fill("harness/output/report.html", data)
 
 
 def _sweep(board: Board) -> dict[str, Any] | None:
