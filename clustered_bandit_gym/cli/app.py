@@ -250,7 +250,10 @@ class Command(TyperCommand):
         except (typer.Exit, typer.Abort):
             raise
         except EXPECTED as error:
-            say(f"{ctx.command_path}: {str(error) or repr(error)}", fg="red")
+            text = str(error) or repr(error)
+            if isinstance(error, MemoryError):
+                text += "; --no-bound leaves out the lower bound"
+            say(f"{ctx.command_path}: {text}", fg="red")
             raise typer.Exit(MISTAKE) from None
         except SystemExit as error:
             if error.code == TERMINATED:

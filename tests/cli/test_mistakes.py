@@ -20,7 +20,7 @@ from clustered_bandit_gym.cli.app import BUG, FAILED
         (("compare", "Nowhere-v0"), "clustered-bai list"),
         (("compare", "--n-agents", "0"), "n_agents"),
         (("compare", "--n-agents", "many"), "--n-agents"),
-        (("compare", "-n", "99999999999999", "--trials", "1"), "Unable to allocate"),
+        (("compare", "-n", "99999999999999", "--trials", "1"), "--no-bound leaves out"),
         (
             ("compare", "--set", "told=5"),
             "told takes a dict of n_clusters, eta, eta1, support; sigma apart; got 5",
