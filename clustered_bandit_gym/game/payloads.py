@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
@@ -245,23 +244,42 @@ class Quantised(Payload):
         self.bits = bits_for(self.grid.size ** math.prod(exact.shape[1:]))
 
 
-#: What can be sent.
-KINDS = (ArmIndex, ArmSet, ArmSubset, Flag, Symbol, Quantised, Reals)
+#: What can be sent: the arguments of each payload, what it carries, what it costs per agent.
+TABLE = (
+    (ArmIndex, "values, among", "an arm of a set that both sides know", "⌈log2 |set|⌉ bits"),
+    (ArmSet, "values", "any set of arms", "K bits"),
+    (ArmSet, "values, at_most=m", "a set of at most m arms", "⌈log2 Σ_{i≤m} C(K, i)⌉ bits"),
+    (
+        ArmSubset,
+        "values",
+        "a set of c arms, c not known before",
+        "⌈log2 C(K, c)⌉ + 2⌊log2(c + 1)⌋ + 1 bits",
+    ),
+    (Flag, "values", "yes or no", "1 bit"),
+    (Symbol, "values, among=n", "d whole numbers in 0..n−1", "⌈d·log2 n⌉ bits"),
+    (
+        Quantised,
+        "values, grid, rounding",
+        "d numbers rounded to a grid that both sides know",
+        "⌈d·log2 |grid|⌉ bits",
+    ),
+    (Reals, "values", "d real numbers", "d reals, c_r each"),
+)
 
 
 def as_made(payload: Any) -> Payload:
     """`payload` built again from its content: its form and price are those that the constructor
     finds, whatever was changed since.
 
-    Raises `TypeError` for anything but `KINDS`; their subclasses could carry more than they pay
-    for.
+    Raises `TypeError` for anything but the types of `TABLE`; their subclasses could carry more
+    than they pay for.
     """
     kind = type(payload)
-    if kind not in KINDS:
-        forms = [f"{one.__name__}({', '.join(signature(one).parameters)})" for one in KINDS]
+    if kind not in [row[0] for row in TABLE]:
+        lines = [f"\n  {one.__name__}({form}): {what}, {price}" for one, form, what, price in TABLE]
         raise TypeError(
-            f"a local program returns payloads (no subclass of them), got {kind.__name__}; "
-            f"there are {', '.join(forms)}: docs/game.md tells what they mean and cost"
+            f"a local program returns payloads (no subclass of them), got {kind.__name__}:"
+            + "".join(lines)
         )
     content = vars(payload).copy()
     for price in ("bits", "reals"):

@@ -263,11 +263,15 @@ def test_a_set_to_choose_from_is_paid_for() -> None:
     assert play.ledger.bits("up") == 3 * (3 + 3)
 
 
-def test_docs_and_the_error_message_name_every_payload() -> None:
+def test_the_payloads_of_the_docs_are_those_of_the_error_message() -> None:
     from pathlib import Path
+
+    from clustered_bandit_gym.game.payloads import TABLE
 
     page = (Path(__file__).parents[2] / "docs/game.md").read_text(encoding="utf-8")
     message = row_of(lambda federation: federation.local([0], lambda block: 7.0))["message"]
-    for payload in cbg.Payload.__subclasses__():
-        assert f"| `{payload.__name__}(values" in page
-        assert f"{payload.__name__}(values" in message
+    for payload, arguments, meaning, price in TABLE:
+        form = f"{payload.__name__}({arguments})"
+        assert f"| `{form}` | {meaning} | {price.replace('|', chr(92) + '|')} |" in page
+        assert form in message
+    assert {row[0] for row in TABLE} == set(cbg.Payload.__subclasses__())
