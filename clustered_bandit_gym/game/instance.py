@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import IO, Any
@@ -16,9 +15,6 @@ from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import indices, read_only
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 from clustered_bandit_gym.game.tables import Fit, read_bandits, read_logs
-
-#: What a damaged or foreign archive may raise.
-_UNREADABLE = (LookupError, TypeError, ValueError, EOFError, MemoryError, zipfile.BadZipFile)
 
 
 class Instance:
@@ -189,22 +185,18 @@ class Instance:
             np.savez_compressed(file, **self._content())
 
     @classmethod
-    def from_csv(
-        cls, path: FilePath, clusters: ArrayLike | None = None, **settings: Any
-    ) -> Instance:
+    def from_csv(cls, path: FilePath, **settings: Any) -> Instance:
         """The instance of a CSV file: a table of means, or raw rows with the columns cluster, arm,
         reward.
 
         Args:
             path: the file; `read_bandits` describes the format.
-            clusters: (N,) the cluster of each agent, as row numbers of the table; one agent per
-                cluster by default.
-            settings: more of the class: `allow_ties`, `allow_overlap`, or `rewards` instead of what
-                raw rewards suggest.
+            settings: more of the class: `clusters` (N,), as row numbers of the table (one agent
+                per cluster by default), `allow_ties`, `allow_overlap`, or `rewards` instead of
+                what raw rewards suggest.
         """
         bandits = read_bandits(path)
-        labels = np.arange(len(bandits["means"])) if clusters is None else clusters
-        return cls(**{**bandits, "clusters": labels, **settings})
+        return cls(**{"clusters": range(len(bandits["means"])), **bandits, **settings})
 
     @classmethod
     def from_logs(cls, logs: Any, clusters: int | None = None) -> Instance:
@@ -240,7 +232,9 @@ class Instance:
             model = {key[8:]: data[key] for key in data if key.startswith("rewards.")}
             law = RewardModel.from_dict({**model, "kind": str(model["kind"])})
             return cls(data["means"], data["clusters"], law, **notes)
-        except _UNREADABLE as error:
+        except OSError:
+            raise
+        except Exception as error:  # damaged archives raise many kinds
             raise UserError(f"{path} is not a saved Instance ({error})") from error
 
 

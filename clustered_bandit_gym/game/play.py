@@ -84,10 +84,11 @@ class Play:
         # One root for all streams: without a seed it is drawn from the system.
         self._root = seed if isinstance(seed, SeedSequence) else SeedSequence(seed)
         if instance is not None:
-            if (problem.n_agents, problem.n_arms) != (instance.n_agents, instance.n_arms):
+            told = problem.n_agents, problem.n_arms
+            true = instance.n_agents, instance.n_arms
+            if told != true:
                 raise UserError(
-                    f"the problem is for {problem.n_agents} agents and {problem.n_arms} arms, "
-                    f"the instance has {instance.n_agents} and {instance.n_arms}"
+                    f"the problem is for {told} agents and arms, the instance has {true}"
                 )
             values = instance.rewards.values
             rng = np.random.default_rng(play_stream(self._root, REWARDS))

@@ -2,7 +2,6 @@
 
 from clustered_bandit_gym.generators.base import (
     GENERATORS,
-    SIZES,
     Batch,
     InstanceGenerator,
     RandomMeans,
@@ -16,13 +15,11 @@ from clustered_bandit_gym.generators.paper import (
     PaperRandom,
     PaperSmall,
 )
-from clustered_bandit_gym.generators.synthetic import REWARDS, NearTie, RandomFamily, Tiny
+from clustered_bandit_gym.generators.synthetic import NearTie, RandomFamily, Tiny
 
 __all__ = [
     "GENERATORS",
     "PAPER_SMALL_MEANS",
-    "REWARDS",
-    "SIZES",
     "Batch",
     "FixedMeans",
     "InstanceGenerator",

@@ -25,8 +25,6 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 from clustered_bandit_gym.imports import load_object
 
-SIZES = ("equal", "uniform", "power")
-
 #: Random means keep this much more distance than stated: rounding cannot break an assumption.
 HAIR = 1e-12
 
@@ -95,7 +93,7 @@ class InstanceGenerator(ABC):
         for setting in ("n_agents", "n_clusters", "n_arms"):
             whole(getattr(self, setting), setting)
         if isinstance(self.sizes, str):
-            check_choice("sizes", self.sizes, SIZES)
+            check_choice("sizes", self.sizes, ("equal", "uniform", "power"))
         if not np.isfinite(self.alpha) or (self.alpha != 0 and self.sizes != "power"):
             raise UserError(
                 f"alpha must be a finite number, and 0 without sizes='power'; got {self.alpha}"

@@ -12,8 +12,6 @@ from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 from clustered_bandit_gym.generators.base import HAIR, Batch, RandomMeans, check_range
 
-REWARDS = ("gaussian", "bernoulli", "categorical")
-
 
 @dataclass(frozen=True)
 class NearTie(RandomMeans):
@@ -71,7 +69,7 @@ class RandomFamily(RandomMeans):
         super().__post_init__()
         check_range(self.eta1, "eta1", 0.0, 1 - 1e-9)
         check_range(self.gap, "gap", 1e-9, 1 - 1e-9)
-        check_choice("rewards", self.rewards, REWARDS)
+        check_choice("rewards", self.rewards, ("gaussian", "bernoulli", "categorical"))
         if self.rewards != "gaussian" and self.sigma != type(self).sigma:
             raise UserError(
                 f"sigma is a setting of Gaussian rewards; {self.rewards} rewards bring their own"
