@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -71,8 +70,7 @@ class Channel:
             of such arrays if the program returns several; None if it returns none, or if there are
             no agents.
         """
-        run = partial(self._run, agents, program, down, n_arms)
-        return self._attempt(BaseException, run)
+        return self._attempt(BaseException, self._run, agents, program, down, n_arms)
 
     def _run(
         self, ids: ArrayLike, program: Callable[..., Answer], down: Answer, n_arms: int | None
@@ -119,8 +117,7 @@ class Channel:
         pull, about log2 times + 2 log2 log2 times for many: the agent does not know its range), and
         one real up.
         """
-        order = partial(self._play.order, "averages", agents, arms, times)
-        return self._attempt(BudgetExceeded, order)
+        return self._attempt(BudgetExceeded, self._play.order, "averages", agents, arms, times)
 
     def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
         """As `pull`, and instead of averages get how often each of `reward_values` occurred: (...,
@@ -129,8 +126,7 @@ class Channel:
         Billed per row: the same order down; up one symbol out of the C(times + S − 1, S − 1)
         possible answers.
         """
-        order = partial(self._play.order, "counts", agents, arms, times)
-        return self._attempt(BudgetExceeded, order)
+        return self._attempt(BudgetExceeded, self._play.order, "counts", agents, arms, times)
 
     def report_clusters(self, labels: ArrayLike) -> None:
         """Report the clustering that the policy has found: (N,) integer labels.
@@ -149,18 +145,18 @@ class Channel:
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a federation cannot be copied or pickled: a play happens once")
 
-    def _attempt(self, ends: type[BaseException], request: Callable[[], T]) -> T:
-        """`request()`; in strict mode an exception of the kind `ends` ends the play.
+    def _attempt(self, ends: type[BaseException], request: Callable[..., T], *arguments: Any) -> T:
+        """`request(*arguments)`; in strict mode an exception of the kind `ends` ends the play.
 
         The policy learns what kind of failure it was, nothing else. What is wrong with an answer
         could tell what is in it. A policy that could go on after a spent budget would find out,
         order by order, how many pulls the agents have made.
         """
         if self._play.isolation is None:
-            return request()
+            return request(*arguments)
         self._play.check_open()
         try:
-            return request()
+            return request(*arguments)
         except ends as error:
             failure = error
         # Outside of the clause, so that what is raised does not carry the first one with it.

@@ -230,7 +230,7 @@ class Instance:
                 data: dict[str, Any] = dict(archive)
             notes = json.loads(str(data["notes"]))
             model = {key[8:]: data[key] for key in data if key.startswith("rewards.")}
-            law = RewardModel.from_dict({**model, "kind": str(model["kind"])})
+            law = RewardModel.from_dict(model)
             return cls(data["means"], data["clusters"], law, **notes)
         except OSError:
             raise

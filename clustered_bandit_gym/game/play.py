@@ -25,21 +25,8 @@ from clustered_bandit_gym.game.judge import Judgement, judge
 from clustered_bandit_gym.game.ledger import Direction, Ledger
 from clustered_bandit_gym.game.payloads import Payload, Reals, bits_for, count_bits, counts_bits
 from clustered_bandit_gym.game.problem import Problem
-from clustered_bandit_gym.game.pulls import (
-    MAX_PULLS,
-    Kind,
-    Simulator,
-    Source,
-    Steps,
-    whole_times,
-)
-from clustered_bandit_gym.game.seeds import (
-    AGENTS,
-    POLICY,
-    REWARDS,
-    AgentStreams,
-    play_stream,
-)
+from clustered_bandit_gym.game.pulls import MAX_PULLS, Kind, Simulator, Source, Steps, whole_times
+from clustered_bandit_gym.game.seeds import AGENTS, POLICY, REWARDS, AgentStreams, play_stream
 
 
 class Play:

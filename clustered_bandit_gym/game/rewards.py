@@ -61,8 +61,9 @@ class RewardModel:
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> RewardModel:
+        """The model that `to_dict` described."""
         settings = dict(data)
-        kind = settings.pop("kind")
+        kind = str(settings.pop("kind"))
         for model in (Gaussian, Bernoulli, Categorical):
             if model.__name__.lower() == kind:
                 return model(**settings)

@@ -285,7 +285,7 @@ def rewards_of_seed_3() -> np.random.Generator:
 
 def test_bad_set_up() -> None:
     instance = PaperSmall(6)(np.random.default_rng(0))
-    with pytest.raises(ValueError, match="problem is for .5, 10. agents and arms"):
+    with pytest.raises(ValueError, match=r"problem is for .5, 10. agents and arms"):
         Federation(instance, Problem(5, 10, 3, 0.1))
     for limit in (0, -1, 2.5, np.nan):
         with pytest.raises(ValueError, match="max_pulls"):
