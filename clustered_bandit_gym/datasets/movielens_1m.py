@@ -46,8 +46,8 @@ def _select(ratings: Source, users: Source, movies: Source, min_ratings: int) ->
     enough = fewest >= min_ratings
     if not enough.any():
         raise UserError(
-            f"no movie left: none has {min_ratings} ratings in each of the six age groups; the most "
-            f"is {fewest.max(initial=0)}. Lower min_ratings"
+            f"no movie left: none has {min_ratings} ratings in each age group, the most is "
+            f"{fewest.max(initial=0)}; lower min_ratings"
         )
     counts = counts[:, enough]
     totals = counts.sum(axis=2)

@@ -72,9 +72,7 @@ class Source:
                     if member.name == self.name and "__MACOSX" not in member.parts:
                         return archive.read(str(member))
         except Exception as error:  # damaged archives raise many kinds
-            raise UserError(
-                f"{self.path} cannot be read to its end ({error}); download it again"
-            ) from None
+            raise UserError(f"{self.path} cannot be read ({error}); download it again") from None
         raise FileNotFoundError(f"{self.path} holds no {self.name}")
 
 

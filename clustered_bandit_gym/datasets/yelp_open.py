@@ -75,7 +75,6 @@ def _arms(averages: pd.DataFrame) -> pd.Series[bool]:
         state, row = next(without.iterrows())
         tied = ", ".join(best.columns[row][:5])
         raise UserError(
-            f"no unique best arm: every best business of {state} ({tied}) is also best in "
-            "another state"
+            f"no unique best arm: every best business of {state} ({tied}) is also best elsewhere"
         )
     return ~best.any() | best.columns.isin(only_here.idxmax(axis=1))

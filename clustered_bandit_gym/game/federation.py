@@ -165,9 +165,7 @@ class Channel:
             raise KeyboardInterrupt
         if isinstance(failure, BudgetExceeded):
             raise BudgetExceeded("the budget is spent; in strict mode this ends the play")
-        raise ProgramFailed(
-            "a local program raised an exception; in strict mode this ends the play"
-        )
+        raise ProgramFailed("a local program raised an exception; strict mode ends the play")
 
 
 class Federation(Channel, Play):
@@ -249,9 +247,7 @@ class FederationView(Channel):
         self._play.stop(arms)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(
-            f"cannot set {name!r}: a policy only reads the federation's attributes"
-        )
+        raise AttributeError(f"cannot set {name!r}: a policy only reads the federation")
 
 
 class Block:
@@ -285,9 +281,7 @@ class Block:
     @property
     def _open_play(self) -> Play:
         if self._whole._over:
-            raise PlayOver(
-                "this block's program has returned; start another one with federation.local(...)"
-            )
+            raise PlayOver("this block's program has returned; start another by local(...)")
         return self._play
 
     def close(self) -> None:

@@ -56,9 +56,7 @@ class Isolation:
         try:
             data = self._dumped(program)
         except Exception as error:
-            raise TypeError(
-                f"strict mode: the local program cannot be copied ({error}): {COPIES}"
-            ) from error
+            raise TypeError(f"the local program cannot be copied ({error}): {COPIES}") from error
         name = program_name(program)
 
         def run(block: Any, *values: np.ndarray) -> Any:

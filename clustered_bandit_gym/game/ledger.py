@@ -91,17 +91,13 @@ class Ledger:
         NaN is refused.
         """
         if np.isnan(reals).any():
-            raise UserError(
-                "a real number to be sent is NaN; send a Flag beside it for a number that is missing"
-            )
+            raise UserError("a real to be sent is NaN; send a Flag for a missing number")
         if self.c_r >= 64 * self.c_b:
             return reals
         with np.errstate(over="ignore"):
             arrived = reals.astype(np.float32)
         if np.any(np.isinf(arrived) & np.isfinite(reals)):
-            raise UserError(
-                "a real number to be sent exceeds single precision; c_r = 64·c_b pays for a double"
-            )
+            raise UserError("a real exceeds single precision; c_r = 64·c_b pays for a double")
         return arrived
 
     def bits(self, direction: Direction | None = None, phase: str | None = None) -> int:

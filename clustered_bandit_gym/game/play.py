@@ -140,9 +140,7 @@ class Play:
         values: tuple[int, ...] = ()
         if kind == "counts":
             if self.reward_values is None:
-                raise UserError(
-                    "these rewards take infinitely many values and cannot be counted; draw averages"
-                )
+                raise UserError("rewards of infinitely many values cannot be counted")
             values = self.reward_values.shape
         shape, total = self._admit(agents, arms, times)
         if total == 0:
@@ -182,8 +180,7 @@ class Play:
         total *= math.prod(shape) // max(np.size(times), 1)
         if self.pulls + total > self.max_pulls:
             raise BudgetExceeded(
-                f"{self.pulls:,} pulls made; {total:,} more would exceed max_pulls = "
-                f"{self.max_pulls:,}"
+                f"{self.pulls:,} pulls made; {total:,} more exceed max_pulls = {self.max_pulls:,}"
             )
         if self.pulls + total > self._agent_limit:  # otherwise no agent can be beyond its limit
             more = np.zeros_like(self._per_agent)
@@ -230,10 +227,7 @@ class Play:
         self.check_open()
         arm_ids = indices(arms, self.problem.n_arms, "arm")
         if arm_ids.shape != self.agents.shape:
-            raise UserError(
-                f"stop needs one arm for each of the {self.agents.size} agents, got shape "
-                f"{arm_ids.shape}"
-            )
+            raise UserError(f"stop needs {self.agents.size} arms, got shape {arm_ids.shape}")
         self.answer = arm_ids.copy()
         if self._instance is not None:
             self.judgement = judge(self._instance, arm_ids, self.labels, self.problem.epsilon)

@@ -133,7 +133,7 @@ class Categorical(RewardModel):
         p = np.array(self.probabilities, dtype=np.float64)
         if p.ndim != 3 or p.shape[2] != support.size:
             raise UserError(
-                f"probabilities must have shape (clusters, arms, {support.size}), got {p.shape}"
+                f"probabilities of shape (M, K, {support.size}) expected, got {p.shape}"
             )
         off = np.abs(p.sum(axis=2) - 1)
         if not (np.all(p >= 0) and np.all(off <= 1e-9)):

@@ -105,9 +105,7 @@ def _grouped(rows: pd.DataFrame, n_clusters: int | None) -> tuple[pd.DataFrame, 
     if n_clusters is None:
         return rows, np.arange(len(means))
     if not 1 <= n_clusters <= len(means):
-        raise UserError(
-            f"clusters must be a number from 1 to {len(means)}, the agents; got {n_clusters}"
-        )
+        raise UserError(f"clusters: expected a number from 1 to {len(means)}, got {n_clusters}")
     filled = np.where(np.isnan(means), np.nanmean(means, axis=0), means)
     centres, _ = kmeans(filled, n_clusters, iter=20, seed=0)
     if len(centres) < n_clusters:

@@ -95,9 +95,7 @@ class InstanceGenerator(ABC):
         if isinstance(self.sizes, str):
             check_choice("sizes", self.sizes, ("equal", "uniform", "power"))
         if not np.isfinite(self.alpha) or (self.alpha != 0 and self.sizes != "power"):
-            raise UserError(
-                f"alpha must be a finite number, and 0 without sizes='power'; got {self.alpha}"
-            )
+            raise UserError(f"alpha must be finite, 0 without sizes='power'; got {self.alpha}")
 
     @property
     def declared(self) -> dict[str, float]:
@@ -159,7 +157,7 @@ class RandomMeans(InstanceGenerator):
         needed = self.own_arms * self.n_clusters
         if self.n_arms < needed:
             raise UserError(
-                f"{self.n_clusters} clusters need n_arms to be at least {needed}, got {self.n_arms}"
+                f"{self.n_clusters} clusters need n_arms >= {needed}, got {self.n_arms}"
             )
 
     @abstractmethod

@@ -97,8 +97,7 @@ class FixedMeans(FixedBandits):
         parts = np.array(self.sizes)
         if parts.shape != (n_clusters,) or not (parts >= 0).all() or not 0 < parts.sum() < np.inf:
             raise UserError(
-                f"sizes must be {n_clusters} numbers >= 0, one per cluster, with a positive sum; "
-                f"got {self.sizes}"
+                f"sizes must be {n_clusters} numbers >= 0 with a positive sum, got {self.sizes}"
             )
         exact = self.n_agents * parts / sum(self.sizes)
         sizes = np.floor(exact).astype(np.int64)

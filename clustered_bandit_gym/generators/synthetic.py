@@ -71,9 +71,7 @@ class RandomFamily(RandomMeans):
         check_range(self.gap, "gap", 1e-9, 1 - 1e-9)
         check_choice("rewards", self.rewards, ("gaussian", "bernoulli", "categorical"))
         if self.rewards != "gaussian" and self.sigma != type(self).sigma:
-            raise UserError(
-                f"sigma is a setting of Gaussian rewards; {self.rewards} rewards bring their own"
-            )
+            raise UserError(f"sigma is a setting of Gaussian rewards, not of {self.rewards} ones")
         Gaussian(self.sigma)
 
     def model(self, rng: Rng, means: Floats) -> RewardModel:

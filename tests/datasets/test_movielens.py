@@ -225,10 +225,10 @@ def test_a_damaged_archive_is_an_error_not_a_short_data_set(ml: Path, tmp_path: 
     content = bytearray(whole.read_bytes())
     content[60:90] = bytes(30)  # inside the compressed ratings
     (tmp_path / "hurt.zip").write_bytes(bytes(content))
-    with pytest.raises(ValueError, match="cannot be read to its end"):
+    with pytest.raises(ValueError, match="cannot be read"):
         datasets.movielens(tmp_path / "hurt.zip", min_ratings=2)
     (tmp_path / "short.zip").write_bytes(bytes(content[:200]))
-    with pytest.raises(ValueError, match="cannot be read to its end"):
+    with pytest.raises(ValueError, match="cannot be read"):
         datasets.movielens(tmp_path / "short.zip", min_ratings=2)
 
 

@@ -259,7 +259,7 @@ def test_an_answer_of_the_wrong_shape_is_an_error() -> None:
 
     row = cbg.play(Short(), TINY)
     assert row["outcome"] == "error"
-    assert "stop needs one arm for each of the 4 agents, got shape (1,)" in row["message"]
+    assert "stop needs 4 arms, got shape (1,)" in row["message"]
 
 
 def test_what_a_policy_remembers_stays_in_its_trial() -> None:
