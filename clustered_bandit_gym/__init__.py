@@ -32,6 +32,7 @@ from clustered_bandit_gym.policy import PULL, STOP, Policy, StepPolicy
 
 #: Where names are that are loaded when first used, besides subpackages.
 _LAZY = {
+    "env": "clustered_bandit_gym.envs.env",
     "Board": "clustered_bandit_gym.harness.output.board:Board",
     "Store": "clustered_bandit_gym.harness.store:Store",
     "audit": "clustered_bandit_gym.harness.audit.audit:audit",

@@ -19,10 +19,8 @@ class NotApplicable(UserError):
 
 
 class BudgetExceeded(RuntimeError):
-    """The next pulls would exceed a limit: of the play, of an agent, or of what can be counted.
-
-    Nothing was drawn.
-    """
+    """The next pulls would exceed a limit (of the play, of an agent, of what can be counted); none
+    was drawn."""
 
 
 class PlayOver(RuntimeError):
@@ -30,10 +28,7 @@ class PlayOver(RuntimeError):
 
 
 class ProgramFailed(RuntimeError):
-    """A local program raised in strict mode.
-
-    What it raised is told to the user, not to the policy.
-    """
+    """A local program raised in strict mode; what it raised is told to the user alone."""
 
 
 @contextmanager

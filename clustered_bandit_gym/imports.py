@@ -11,10 +11,7 @@ from clustered_bandit_gym.errors import UserError
 
 
 def load_object(spec: str, what: str) -> Any:
-    """The object that ``module:attribute`` names; the current folder is searched last.
-
-    `what` names the request in error messages.
-    """
+    """The object that ``module:attribute`` names; `what` names the request in error messages."""
     if (folder := str(Path.cwd())) not in sys.path:
         # A console script does not search the current folder, where people keep their own code.
         # Last, so that nothing there can replace an installed package.

@@ -24,8 +24,7 @@ _MEANING = {
 
 
 class _Player:
-    """What both kinds share: a name for the scoreboard, and settings that can be printed and
-    hashed."""
+    """What both kinds share: a name for the scoreboard, and settings as plain values."""
 
     #: Short name for tables and the command line; the class name if not set.
     name: ClassVar[str] = ""
@@ -39,10 +38,7 @@ class _Player:
 
     @property
     def label(self) -> str:
-        """Name and the settings that differ from the defaults, e.g.
-
-        ``bai-cl:confidence=certified``.
-        """
+        """Name and the settings that differ from the defaults: ``bai-cl:confidence=certified``."""
         own = self.name or type(self).__name__
         try:
             defaults = type(self)().settings
@@ -76,10 +72,8 @@ class StepPolicy(_Player, ABC):
     """A learner that plays the plain Gymnasium loop, one action at a time."""
 
     def reset(self, info: dict[str, Any], seed: int | None = None) -> None:
-        """Called after `env.reset` with its `info`: the problem as plain numbers.
-
-        `seed` is for own randomness.
-        """
+        """Called after `env.reset` with its `info`: the problem as plain numbers. `seed` is for own
+        randomness."""
 
     @abstractmethod
     def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:

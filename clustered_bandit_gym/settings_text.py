@@ -11,9 +11,7 @@ _WORDS = {"true": True, "false": False, "none": None}
 
 
 def parse_value(text: str) -> Any:
-    """true, false, none (in any case), JSON (numbers, lists, objects, quoted strings), or else the
-    text itself.
-    """
+    """true, false, none (in any case), JSON, a number of Python, or else the text itself."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     for read in (json.loads, int, float):  # int and float also take 1_000, .5 and inf
@@ -25,9 +23,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_pair(text: str) -> tuple[str, Any] | None:
-    """("key", value) if the text is KEY=VALUE with a Python name as key, else None: a path may
-    contain "=", too.
-    """
+    """("key", value) of KEY=VALUE with a Python name as key; else None, since paths contain "="."""
     key, equals, value = text.partition("=")
     key = key.strip()
     return (key, parse_value(value.strip())) if equals and key.isidentifier() else None

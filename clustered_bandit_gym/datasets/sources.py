@@ -77,10 +77,8 @@ class Source:
 
 
 def find(data: FilePath | None, name: str, origin: Origin) -> Source:
-    """The file `name` of a data set: `data` is that file, a zip, or a folder that holds either.
-
-    None: what the environment variable says.
-    """
+    """The file `name` of a data set: `data`, by default what the environment variable says, is that
+    file, a zip, or a folder that holds either."""
     path = data or os.environ.get(VARIABLE)
     if not path:
         raise origin.missing("no path given")

@@ -27,10 +27,7 @@ INSTANCES = 5
 
 
 def choice(rng: Rng) -> int:
-    """Which instance a trial plays.
-
-    The raw stream of PCG64 is the same in all versions of NumPy.
-    """
+    """Which instance a trial plays: by PCG64's raw stream, the same in all versions of NumPy."""
     return int(rng.bit_generator.random_raw() % INSTANCES)
 
 
@@ -97,10 +94,7 @@ def differing(rng: Rng, n_agents: int, n_clusters: int, n_arms: int, spread: flo
 
 
 def destinations(rng: Rng, n_agents: int, pooled: bool) -> Instance:
-    """Flights on time at random destinations.
-
-    `pooled`: those with one best airport share its rates.
-    """
+    """Flights on time at random destinations; `pooled`: by best airport, they share its rates."""
     data = flights.load()
     chosen = rng.permutation(len(data.rates))[:n_agents]
     if pooled:

@@ -34,13 +34,11 @@ Answer = Payload | Sequence[Payload] | None
 class Channel:
     """What the centre of a play can do: run programs at the agents, and order pulls."""
 
-    #: The books.
     _play: Play
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Pulls and messages inside are counted under `name`; an inner phase takes over until it
-        ends."""
+        """Pulls and messages inside are counted under `name`, those of an inner phase under its."""
         before = self._play.current_phase
         self._play.current_phase = str(name)
         try:
@@ -240,10 +238,7 @@ class FederationView(Channel):
         federation.isolation = Isolation(self) if strict else None
 
     def stop(self, arms: ArrayLike) -> None:
-        """End the play with one arm per agent (N,).
-
-        The first stop is final. Returning the arms has the same effect.
-        """
+        """End the play with one arm per agent (N,), as returning them does; it is final."""
         self._play.stop(arms)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

@@ -68,20 +68,19 @@ class Instance:
         """Refuse ties and shared best arms unless they are allowed."""
         clusters = self.cluster_names or range(self.n_clusters)
         arms = np.array(self.arm_names or range(self.n_arms))
-        allow = "or pass allow_{0}=True (command line: --set allow_{0}=true)"
         tied = np.flatnonzero(self.is_best.sum(axis=1) > 1)
         if tied.size and not self.allow_ties:
             best = " and ".join(map(str, arms[self.is_best[tied[0]]]))
             raise UserError(
                 f"cluster {clusters[tied[0]]} has several best arms, {best}; make the best arm "
-                f"unique, {allow.format('ties')}"
+                "unique, or pass allow_ties=True (command line: --set allow_ties=true)"
             )
         if self.eta <= 0 and not self.allow_overlap:
             a, b = np.argwhere(self._separation[0] <= 0)[0]
             shared = arms[self.is_best[a] & self.is_best[b]][0]
             raise UserError(
                 f"Assumption 1 fails: clusters {clusters[a]} and {clusters[b]} share the best arm "
-                f"{shared}; merge them, {allow.format('overlap')}"
+                f"{shared}; merge them, or pass allow_overlap=True (--set allow_overlap=true)"
             )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -218,10 +217,7 @@ class Instance:
 
     @classmethod
     def load(cls, path: FilePath | IO[bytes]) -> Instance:
-        """Read what `save` wrote.
-
-        Never unpickles, and refuses what would unpack to more than 512 MB.
-        """
+        """Read what `save` wrote: nothing pickled, nothing that would unpack to over 512 MB."""
         try:
             with np.load(path, allow_pickle=False) as archive:
                 size = sum(entry.file_size for entry in archive.zip.infolist())

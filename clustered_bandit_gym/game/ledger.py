@@ -74,8 +74,7 @@ class Ledger:
         bits: int | Ints,
         reals: int,
     ) -> None:
-        """One message of `kind` to or from each of `agents` (n,); `bits` and `reals` are per
-        message."""
+        """One message of `kind`, with `bits` and `reals` each, to or from `agents` (n,)."""
         n = agents.size
         if n == 0:
             return
@@ -86,10 +85,7 @@ class Ledger:
                 self._items.append(Message(phase, direction, agent, kind, price, reals))
 
     def as_sent(self, reals: Floats) -> Array:
-        """`reals` in the precision they are paid for: float32, or float64 if c_r ≥ 64·c_b.
-
-        NaN is refused.
-        """
+        """`reals` in the precision that is paid for: float64 if c_r ≥ 64·c_b, else float32."""
         if np.isnan(reals).any():
             raise UserError("a real to be sent is NaN; send a Flag for a missing number")
         if self.c_r >= 64 * self.c_b:

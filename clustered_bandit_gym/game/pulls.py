@@ -1,8 +1,4 @@
-"""Where rewards come from, and how many pulls can be asked for.
-
-A `Source` draws the rewards of a play. The default simulates the instance. Another source can draw
-from a tilted law, or pass every pull on to another simulator.
-"""
+"""Where rewards come from, and how many pulls can be asked for."""
 
 from __future__ import annotations
 
@@ -43,7 +39,7 @@ def whole_times(times: ArrayLike) -> Ints:
 
 
 class Source(Protocol):
-    """Draws the rewards of one play. Indices are valid and counted by the caller."""
+    """Draws the rewards of one play, e.g. from a tilted law; indices are valid."""
 
     def draw(self, agents: Ints, arms: Ints, times: Times, kind: Kind) -> Array:
         """`times` fresh pulls of `arms` at `agents`, integer arrays that broadcast: "averages", or

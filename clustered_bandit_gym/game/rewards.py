@@ -26,18 +26,12 @@ class RewardModel:
     values: Floats | None = None
 
     def counts(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Ints:
-        """How often each of `values` occurs in `times` pulls: (..., S).
-
-        Arguments as for `average`.
-        """
+        """How often each of `values` occurs: (..., S); arguments as for `average`."""
         raise UserError(f"rewards of {type(self).__name__} cannot be counted")
 
     def average(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Floats:
-        """Average of `times` pulls of `arms` in `clusters` (integer arrays that broadcast): a float
-        array.
-
-        `means` is the (M, K) matrix of the instance.
-        """
+        """Averages of `times` pulls of `arms` in `clusters`, integer arrays that broadcast; `means`
+        (M, K) are those of the instance."""
         counts = self.counts(rng, means, clusters, arms, times)
         return np.asarray(counts @ np.asarray(self.values) / times)
 
