@@ -139,7 +139,7 @@ def all_rows(truth: Truth, pulls: Floats) -> Iterator[csr_array]:
     Args:
         pulls: (bandits with agents, K) the P that is asked about, positive.
     """
-    size = max(1, _NUMBERS // (truth.n_arms * truth.laws.numbers))
+    size = max(1, _NUMBERS // truth.laws.parameters[0].size)
     changes = np.hstack([change_bandit(truth), new_best_arm(truth), new_bandit(truth)])
     for start in range(0, changes.shape[1], size):
         part = Changes(*changes[:, start : start + size])

@@ -33,14 +33,12 @@ from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 class Laws(ABC):
     """An array of laws of one family.
 
-    `parameters` describe them: here their means. `low` and `high` are the ends of the support. One
-    law is described by so many `numbers`.
+    `parameters` describe them: here their means. `low` and `high` are the ends of the support.
     """
 
     parameters: Floats
     low = -np.inf
     high = np.inf
-    numbers = 1
 
     @cached_property
     def means(self) -> Floats:
@@ -96,7 +94,6 @@ class CategoricalLaws(Laws):
 
     def __post_init__(self) -> None:
         self.low, self.high = self.support[[0, -1]].tolist()
-        self.numbers = self.support.size
 
     @cached_property
     def means(self) -> Floats:

@@ -71,7 +71,7 @@ def adaptive(
     width = (precision or 0.0) / block.problem.sigma
     events = (1 if precision is None else 2) * (k - 1)
     nats = -np.log(min(gamma / events, 0.5))
-    cells = block_cells(block, k, Scales.around(800 * nats, np.exp(-nats)))
+    cells = block_cells(block, k, Scales(800 * nats, np.exp(-nats)))
     walks = walks_of(cells)
     tests: list[tuple[PairedWalks | Cells, float]] = [(walks, nats)]
     if cells.bets:

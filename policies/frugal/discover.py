@@ -166,7 +166,7 @@ def shown_distinct(
     m = reps.size
     d = levels.sketch.size
     sigma = levels.problem.sigma
-    scales = Scales.around(4 * levels.distinct, exp(-levels.distinct))
+    scales = Scales(4 * levels.distinct, exp(-levels.distinct))
     program = partial(rough_means, levels=levels)
     members = np.ones(d, dtype=bool)
     mean, off = np.zeros((2, m, d))

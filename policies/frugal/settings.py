@@ -102,8 +102,8 @@ def recall(
     They are (n, columns), or (n, K). Their tests are tuned to differences of `gap`·η.
     """
     pulls = 2 * levels.agent * (levels.noise / gap) ** 2
-    scales = Scales.around(pulls, exp(-levels.agent))
-    memory: Floats | tuple[int, int] = (len(block), columns or block.problem.n_arms)
+    scales = Scales(pulls, exp(-levels.agent))
+    memory = np.zeros((len(block), columns or block.problem.n_arms, 1))
     with suppress(KeyError):  # nothing is saved yet
         memory = block.load(name)
     return make_cells(block.problem, block.values, scales, memory)

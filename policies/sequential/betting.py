@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Bools, Floats
 from clustered_bandit_gym.errors import UserError
 
 #: Bets: the largest, the ratio of neighbours, how many. They serve gaps from about 1/2 down to
@@ -49,13 +49,9 @@ class Bets:
         self.bets: Floats = np.append(TOP * RATIO ** -np.arange(float(BETS)), 0.0)
         self.log_weight: Floats = np.log(np.append(np.full(BETS, (1 - IDLE) / BETS), IDLE))
 
-    def above(self, counts: Floats, m: Floats) -> Floats:
-        """(...) evidence that the mean is above `m` (...), from `counts` (..., S)."""
-        return _logsumexp(self._wealth(counts, m, up=True))
-
-    def below(self, counts: Floats, m: Floats) -> Floats:
-        """(...) evidence that the mean is below `m`."""
-        return _logsumexp(self._wealth(counts, m, up=False))
+    def evidence(self, counts: Floats, m: Floats, up: Bools | bool) -> Floats:
+        """(...) evidence that the mean is above (`up`) or below `m` (...), from `counts` (..., S)."""
+        return _logsumexp(self._wealth(counts, m, up))
 
     def interval(self, counts: Floats, level: float) -> tuple[Floats, Floats]:
         """Two bounds (...) on the mean, each ever wrong with probability at most exp(−level).
@@ -65,12 +61,12 @@ class Bets:
         """
         mean = counts @ self.x / np.maximum(counts.sum(axis=-1), 1)
         ends = []
-        for test, end in ((self.above, 0.0), (self.below, 1.0)):
-            out = np.full(mean.shape, end)
+        for up in (True, False):
+            out = np.full(mean.shape, 0.0 if up else 1.0)
             kept = mean.copy()
             for _ in range(50):  # bisection, to 2^-50 of the range
                 middle = (out + kept) / 2
-                rejected = test(counts, middle) >= level
+                rejected = self.evidence(counts, middle, up) >= level
                 out = np.where(rejected, middle, out)
                 kept = np.where(rejected, kept, middle)
             ends.append(out)
@@ -125,8 +121,8 @@ class Bets:
 
         F rises with c, G falls. Between two points l < r, F·G is at least F(l)·G(r).
         """
-        of_a = self._wealth(counts_a[:, None], np.clip(points + shift, 0, 1), up=False)
-        return np.stack([of_a, self._wealth(counts_b[:, None], points, up=True)])
+        of_a = self._wealth(counts_a[:, None], np.clip(points + shift, 0, 1), False)
+        return np.stack([of_a, self._wealth(counts_b[:, None], points, True)])
 
     def _tightened(self, points: Floats, shift: Floats, wealth: Floats, level: Floats) -> Floats:
         """(P,) the bound of `pair` from `wealth` (2, P, C, L) at increasing `points`."""
@@ -155,11 +151,12 @@ class Bets:
             rows = rows[~(bounds[at] < level[rows])]
         return np.asarray(bounds.min(axis=1))
 
-    def _wealth(self, counts: Floats, m: Floats, up: bool) -> Floats:
+    def _wealth(self, counts: Floats, m: Floats, up: Bools | bool) -> Floats:
         """(..., L) log of weight and wealth of each bet that the mean is above (`up`) or below m."""
         m = np.asarray(m)[..., None]
-        bets = np.minimum(self.bets, _largest_bet(m if up else 1 - m))
-        bets = bets if up else -bets
+        up = np.asarray(up)[..., None]
+        bets = np.minimum(self.bets, _largest_bet(np.where(up, m, 1 - m)))
+        bets = np.where(up, bets, -bets)
         total = np.broadcast_to(self.log_weight, bets.shape).copy()
         for s, x in enumerate(self.x):
             total += counts[..., s, None] * np.log1p(bets * (x - m))

@@ -36,7 +36,7 @@ class Cells:
     Args:
         sigma: σ, in the same unit as averages.
         scales: the grid, fixed before the data, in pulls.
-        memory: (R, K, 2) pulls and averages so far.
+        memory: (R, K, 2) pulls and averages so far, or zeros (R, K, 1) for empty cells.
         unit: rewards are divided by it.
 
     Attributes:
@@ -54,7 +54,7 @@ class Cells:
         self.scales = scales
         self.unit = unit
         self.n = memory[..., 0].copy()
-        self.mean = memory[..., 1].copy()
+        self.mean = memory[..., -1].copy()
 
     def pull(
         self,
@@ -182,7 +182,7 @@ class BettingCells(Cells):
     Args:
         values: (S,) the values.
         support: the interval.
-        memory: (R, K, S) counts of the values.
+        memory: (R, K, S) counts of the values, or zeros (R, K, 1).
         sigma, scales: as for `Cells`.
     """
 
@@ -200,10 +200,10 @@ class BettingCells(Cells):
         self.low = support[0]
         self.width = support[1] - support[0]
         self.values = values
-        self.counts = memory.copy()
+        self.counts = memory + np.zeros(values.size)
         self.wealth = Bets((values - self.low) / self.width)
-        n = memory.sum(axis=-1)
-        mean = memory @ values / np.maximum(n, 1)
+        n = self.counts.sum(axis=-1)
+        mean = self.counts @ values / np.maximum(n, 1)
         super().__init__(sigma, scales, np.stack([n, mean], axis=-1))
 
     def _add(self, at: At, times: Any, counts: Any) -> None:
@@ -237,8 +237,7 @@ class BettingCells(Cells):
     def side(self, bound: Floats, up: Bools, worth: Floats, rho: Floats) -> Floats:
         """As for `Cells`, for a `bound` that is a number: it takes no `worth` and no `rho`."""
         scaled = np.clip((bound - self.low) / self.width, 0, 1)
-        counts = self.counts[:, 0]
-        return np.where(up, self.wealth.above(counts, scaled), self.wealth.below(counts, scaled))
+        return self.wealth.evidence(self.counts[:, 0], scaled, up)
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
         """(R, K) lower and upper bounds on the means, each ever wrong with probability e^−level."""
@@ -274,23 +273,20 @@ def make_cells(
     problem: Problem,
     values: Floats | None,
     scales: Scales,
-    memory: Floats | tuple[int, int],
+    memory: Floats,
     unit: float = 1.0,
 ) -> Cells:
-    """Cells for the rewards of `problem` in units of `unit`, empty (R, K) or from memory."""
+    """Cells for the rewards of `problem` in units of `unit`, from memory."""
     sigma = problem.sigma / unit
     support = problem.support
     if support is None or values is None:
-        memory = np.zeros((*memory, 2)) if isinstance(memory, tuple) else memory
         return Cells(sigma, scales, memory, unit)
-    memory = np.zeros((*memory, values.size)) if isinstance(memory, tuple) else memory
     interval = (support[0] / unit, support[1] / unit)
     return BettingCells(values / unit, interval, memory, sigma, scales)
 
 
 def block_cells(block: Block, n_arms: int, scales: Scales | None = None) -> Cells:
     """Empty cells (n, `n_arms`) of the agents of `block`; averages are divided by σ."""
-    scales = scales or Scales.around(100.0, 0.1)
-    shape = (len(block), n_arms)
-    problem = block.problem
-    return make_cells(problem, block.values, scales, shape, unit=problem.sigma)
+    scales = scales or Scales(100.0, 0.1)
+    memory = np.zeros((len(block), n_arms, 1))
+    return make_cells(block.problem, block.values, scales, memory, block.problem.sigma)

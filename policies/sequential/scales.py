@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,33 +15,26 @@ FROM = 20.0
 RATIO = 32.0
 
 
-@dataclass(frozen=True)
 class Scales:
     """A geometric grid of ρ, fixed before the data, with weights that sum to at most one.
 
     The weighted average of e-processes is an e-process, and each term is below it: at any time any
     of them may be used at the price of its weight.
 
+    Half of the weight is tuned to n pulls at level α, a quarter each to fewer and to more. The j-th
+    scale away from the centre gets a share 1/(j(j + 1)); below it scales go down to one pull.
+
     Attributes:
-        rho: (L,) increasing by a constant factor, L ≥ 2.
+        rho: (L,) increasing by a constant factor.
         weight: (L,) positive, sum at most 1.
     """
 
-    rho: Floats
-    weight: Floats
-
-    @classmethod
-    def around(cls, n: float, alpha: float) -> Scales:
-        """Half of the weight tuned to n pulls at level α, a quarter each to fewer and to more.
-
-        The j-th scale away from the centre gets a share 1/(j(j + 1)); below it scales go down to
-        one pull.
-        """
+    def __init__(self, n: float, alpha: float) -> None:
         below = int(np.ceil(np.log(max(n, 1.0)) / np.log(RATIO)))
         level = np.arange(-below, 9)
         away = np.maximum(np.abs(level), 1.0)
-        weight = np.where(level == 0, 0.5, 0.25 / (away * (away + 1)))
-        return cls(float(tuned_rho(n, alpha)) * RATIO ** level.astype(float), weight)
+        self.weight = np.where(level == 0, 0.5, 0.25 / (away * (away + 1)))
+        self.rho: Floats = float(tuned_rho(n, alpha)) * RATIO ** level.astype(float)
 
     def at(self, n: Any) -> tuple[Floats, Floats]:
         """ρ and the logarithm of its weight, at the scale that suits n > 0 pulls."""

@@ -63,9 +63,7 @@ def _find_different(discovery: Discovery) -> bool:
         tried = np.minimum(n[a], n[b]).min(axis=1) >= discovery.last
         alike = tried & (forecast.min(axis=1) > TUNING.urgent * discovery.last)
         if alike.any():
-            row = int(b[alike].max())
-            reps.drop(row)
-            discovery.forget(row)
+            discovery.drop(int(b[alike].max()))
         else:
             _tell_apart(reps, a, b, forecast, discovery.variance)
     return False

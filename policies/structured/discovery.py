@@ -102,8 +102,9 @@ class Discovery:
         self.effort = self.last
         self.most = min(self.most, self.order.size)
 
-    def forget(self, row: int) -> None:
-        """Representative `row` was dropped."""
+    def drop(self, row: int) -> None:
+        """Drop a representative that is not needed."""
+        self.reps.drop(row)
         self.of_cell = np.delete(self.of_cell, row, axis=0)
         self.odd = np.delete(self.odd, row, axis=1)
 
@@ -194,8 +195,7 @@ class Discovery:
         odd, *_ = self._compare(self._terms(reps.n[new], reps.mean[new])[None], leader)
         alike = (leader == leader[last]) & ~odd[0]
         if alike[:last].any():
-            reps.drop(last)
-            self.forget(last)
+            self.drop(last)
 
     def _explore_representatives(self, rows: Ints) -> None:
         """Bring the arms that may be a representative's best, by a rough rule, to `effort` pulls."""

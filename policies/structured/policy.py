@@ -122,9 +122,7 @@ def _find_best_arms(reps: Representatives) -> bool:
         with federation.phase("best arms"):
             resolve(reps, until_twins=True)
         if reps.twins.size:
-            twin = int(reps.twins[0])
-            reps.drop(twin)
-            discovery.forget(twin)
+            discovery.drop(int(reps.twins[0]))
         elif complete or m is None or second:
             return complete
         else:

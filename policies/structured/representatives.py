@@ -71,17 +71,16 @@ class Record:
         self.epsilon = problem.epsilon / problem.sigma
         alpha = budgets.beaten()
         # Where η is not told: a poor choice costs a nat or two.
-        self.scales = Scales.around(2 * nats(alpha) / (self.eta or 0.5) ** 2, alpha)
-        self.cells = self._make((agents.size, problem.n_arms))
+        self.scales = Scales(2 * nats(alpha) / (self.eta or 0.5) ** 2, alpha)
+        self.cells = self._make(np.zeros((agents.size, problem.n_arms, 1)))
         self.live = np.ones(self.n.shape, dtype=bool)
         self.settled: Ints = np.full(agents.size, -1)
         self.to_beat = self.to_be_close = np.full(agents.size, nats(budgets.accept()))
 
-    def _make(self, memory: Floats | tuple[int, int]) -> Cells:
-        """Cells from memory, or empty (rows, arms)."""
+    def _make(self, memory: Floats) -> Cells:
         problem = self.federation.problem
         values = self.federation.reward_values
-        return make_cells(problem, values, self.scales, memory, unit=problem.sigma)
+        return make_cells(problem, values, self.scales, memory, problem.sigma)
 
     @property
     def n(self) -> Floats:

@@ -64,7 +64,7 @@ def test_agents_claim_no_more_than_reference_and_own_pulls_show() -> None:
 def test_cells_make_that_claim() -> None:
     """`Cells.side` with a worth is the formula of the test above, in units of σ."""
     memory = np.array([[[50.0, 1.4]]])
-    cells = Cells(2.0, Scales.around(100.0, 0.1), memory)
+    cells = Cells(2.0, Scales(100.0, 0.1), memory)
     one, worth, rho = (np.array([x]) for x in (1.0, 300.0, 7.0))
     claimed = cells.side(one, np.array([True]), worth, rho)
     expected = half_normal(50 * 0.4 / 2, 50 * (1 + 50 / 300), 7.0)
@@ -131,8 +131,8 @@ def test_bets_end_at_every_distance_that_is_tested() -> None:
     bets = Bets(np.array([0.0, 1.0]))
     for mean in np.linspace(away, 1 - away, 1001):
         law = np.array([1 - mean, mean]) * 1e12  # counts of so many pulls
-        assert bets.above(law, np.array(mean - away)) > 1000
-        assert bets.below(law, np.array(mean + away)) > 1000
+        assert bets.evidence(law, np.array(mean - away), True) > 1000
+        assert bets.evidence(law, np.array(mean + away), False) > 1000
     assert ref.threshold(0.5, 0.5 + 0.9 * ref.least, 0.0, 1) == ()
 
 

@@ -126,8 +126,8 @@ def law(n: int, p: float) -> np.ndarray:
 def test_wealth_of_a_coin_has_mean_one_at_the_boundary_by_enumeration(n: int) -> None:
     bets = Bets(COIN)
     for m in (0.02, 0.3, 0.5, 0.9, 0.99):
-        above = bets.above(outcomes(n), np.full(n + 1, m))
-        below = bets.below(outcomes(n), np.full(n + 1, m))
+        above = bets.evidence(outcomes(n), np.full(n + 1, m), True)
+        below = bets.evidence(outcomes(n), np.full(n + 1, m), False)
         assert law(n, m) @ np.exp(above) == pytest.approx(1, abs=1e-9), (
             "a martingale at the boundary"
         )
@@ -142,8 +142,8 @@ def test_wealth_under_two_point_laws_inside_the_interval(ends: tuple[float, floa
     for p in (0.01, 0.5, 0.97):
         mean = ends[0] + (ends[1] - ends[0]) * p
         for value in (
-            bets.above(outcomes(n), np.full(n + 1, mean)),
-            bets.below(outcomes(n), np.full(n + 1, mean)),
+            bets.evidence(outcomes(n), np.full(n + 1, mean), True),
+            bets.evidence(outcomes(n), np.full(n + 1, mean), False),
         ):
             assert law(n, p) @ np.exp(value) == pytest.approx(1, abs=1e-9)
 
@@ -155,7 +155,7 @@ def test_wealth_against_the_formula_of_one_gambler() -> None:
     for bet, weight in zip(bets.bets, np.exp(bets.log_weight), strict=True):
         cut = min(bet, 0.95 / m)
         each.append(weight * np.prod((1 + cut * (bets.x - m)) ** counts))
-    assert bets.above(counts, np.array(m)) == pytest.approx(log(sum(each)), abs=1e-12)
+    assert bets.evidence(counts, np.array(m), True) == pytest.approx(log(sum(each)), abs=1e-12)
     assert np.exp(bets.log_weight).sum() == pytest.approx(1, abs=1e-12)
 
 
@@ -195,8 +195,8 @@ def test_bets_on_a_pair_are_below_the_least_product_and_close_to_it() -> None:
         )
         shift, grid = float(rng.uniform(0, 0.1)), np.linspace(0, 1, 4001)
         grid = grid[grid + shift <= 1]
-        product = bets.below(np.tile(counts_a, (grid.size, 1)), grid + shift)
-        product += bets.above(np.tile(counts_b, (grid.size, 1)), grid)
+        product = bets.evidence(np.tile(counts_a, (grid.size, 1)), grid + shift, False)
+        product += bets.evidence(np.tile(counts_b, (grid.size, 1)), grid, True)
         noise = [
             c @ values**2 / c.sum() - (c @ values / c.sum()) ** 2 for c in (counts_a, counts_b)
         ]
@@ -218,8 +218,8 @@ def test_interval_is_where_neither_side_is_rejected() -> None:
     assert (low < mean).all()
     assert (high[[0, 2]] > mean[[0, 2]]).all()
     assert high[1] == 1
-    np.testing.assert_allclose(bets.above(counts, low), level, atol=1e-6)
-    np.testing.assert_allclose(bets.below(counts, high)[[0, 2]], level, atol=1e-6)
+    np.testing.assert_allclose(bets.evidence(counts, low, True), level, atol=1e-6)
+    np.testing.assert_allclose(bets.evidence(counts, high, False)[[0, 2]], level, atol=1e-6)
 
 
 # --- tables of cells --------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def tables(kind: str, rows: int) -> tuple[Instance, Problem, Scales]:
         instance = Instance(
             None, np.zeros(rows, dtype=int), Categorical([0.0, 1.0, 2.0], laws), allow_ties=True
         )
-    return instance, Problem.of(instance, 0.1, eta=None), Scales.around(200.0, 0.05)
+    return instance, Problem.of(instance, 0.1, eta=None), Scales(200.0, 0.05)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "coins", "different variances"])
@@ -251,7 +251,7 @@ def test_level_over_many_looks(kind: str) -> None:
     wrong: list[np.ndarray] = []
 
     def program(block) -> None:  # type: ignore[no-untyped-def]
-        cells = make_cells(problem, block.values, scales, (len(block), 2))
+        cells = make_cells(problem, block.values, scales, np.zeros((len(block), 2, 1)))
         every = np.arange(len(block))
         shown = np.zeros((2, len(block)), dtype=bool)
         n = 2
@@ -283,11 +283,11 @@ def test_cells_find_what_is_there_and_survive_memory(kind: str) -> None:
         model = Gaussian() if kind == "gaussian" else Bernoulli()
     instance = Instance(means, [0], model)
     problem = Problem.of(instance, 0.1)
-    scales = Scales.around(200.0, 0.01)
+    scales = Scales(200.0, 0.01)
     found: list[Cells] = []
 
     def program(block) -> None:  # type: ignore[no-untyped-def]
-        cells = make_cells(problem, block.values, scales, (1, 2))
+        cells = make_cells(problem, block.values, scales, np.zeros((1, 2, 1)))
         for _ in range(3):
             cells.pull(block, np.array([0, 0]), np.array([0, 1]), np.array([500, 400]))
         found.append(make_cells(problem, block.values, scales, cells.memory))
@@ -315,7 +315,7 @@ def test_cells_find_what_is_there_and_survive_memory(kind: str) -> None:
 
 def test_evidence_is_claimed_only_above_the_level_reached() -> None:
     """`shows` agrees with the evidence it is made from, on both sides of its shortcut."""
-    scales = Scales.around(500.0, 1e-6)
+    scales = Scales(500.0, 1e-6)
     rng = np.random.default_rng(8)
     n, mean = rng.integers(1, 3000, (400, 2)).astype(float), rng.normal(0, 0.3, (400, 2))
     cells = Cells(1.5, scales, np.stack([n, mean], axis=-1))

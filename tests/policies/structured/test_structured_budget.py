@@ -137,7 +137,7 @@ def test_weights_of_choices_made_after_the_data_sum_to_at_most_one() -> None:
 
 @pytest.mark.parametrize("n", [1.0, 75.0, 4e7])
 def test_scales_have_weights_that_sum_to_at_most_one(n: float) -> None:
-    scales = Scales.around(n, 1e-9)
+    scales = Scales(n, 1e-9)
     assert scales.weight.sum() <= 1
     assert scales.weight.max() == 0.5
     assert np.allclose(np.diff(np.log(scales.rho)), np.log(32))

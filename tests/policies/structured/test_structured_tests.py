@@ -36,7 +36,7 @@ def mixture(deviation: float, n: float, rho: float) -> float:
 def test_pair_evidence_is_one_term_of_the_mixture_over_scales(
     n_a: int, n_b: int, difference: float
 ) -> None:
-    scales = Scales.around(3000.0, 1e-9)
+    scales = Scales(3000.0, 1e-9)
 
     def least(rho: float) -> float:
         found = minimize_scalar(

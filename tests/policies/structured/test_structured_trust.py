@@ -26,7 +26,8 @@ class RandomDiscovery:
             self.reps.add(self.left.pop())
         return len(self.reps) == self.goal
 
-    def forget(self, row: int) -> None: ...
+    def drop(self, row: int) -> None:
+        self.reps.drop(row)
 
     def again(self) -> None: ...
 
