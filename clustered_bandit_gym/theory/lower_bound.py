@@ -101,10 +101,10 @@ def solve_lower_bound(
     # Bandits without agents come last. A learner that is not told M need not believe in them, only
     # in some further one.
     sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
-    played = np.flatnonzero(sizes)
-    empty = np.flatnonzero(sizes == 0)
-    kept = np.append(played, empty) if clusters_told else played
-    spare = (not clusters_told and not single) or empty.size > 0
+    kept = np.argsort(sizes == 0, kind="stable")
+    if not clusters_told:
+        kept = kept[sizes[kept] > 0]
+    spare = (not clusters_told and not single) or bool((sizes == 0).any())
     search = Search(Truth(laws_of(instance)[kept], sizes[kept], eta, spare))
     search.run(tolerance, max_programs)
     gap = search.upper / search.value - 1 if search.value > 0 else 0.0

@@ -108,12 +108,9 @@ class PullPlan:
         self.together = alike.any(axis=1)
         open_ = ~reps.resolved & (self.together if self.only_distinct else reps.settled < 0)
         self.task = reps.live & open_[:, None]
-        self.rival = self.task.copy()
+        self.rival = self.task & (needed | self.only_distinct)
         self.rival[top] = False
-        self.enough = 0.0
-        if not self.only_distinct:
-            self.rival &= needed
-            self.enough = reps.epsilon
+        self.enough = 0.0 if self.only_distinct else reps.epsilon
         # Arms that are a leader or still to be settled.
         wanted = np.asarray(self.task.any(axis=0))
         wanted[top[1]] = True
@@ -181,13 +178,10 @@ class PullPlan:
             found[self.together] = best(cost + to_distinct, axis=1)
         return found
 
-    def _choose(self) -> tuple[Bools, Ints]:
-        """Choose how every arm leaves the live sets.
-
-        Returns (R, K) tasks that are to be settled by closeness elsewhere, and the y where arm k of x
-        is then to be shown close.
-        """
+    def times(self) -> Floats:
+        """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
         top = self.top
+        # Tasks that are to be settled by closeness elsewhere, and the y where that is to be shown.
         first = self.total.argmin(axis=0)
         least = self.total.min(axis=0)
         covered = self.distinct[:, first] & (least < self.everywhere) & self.rival
@@ -196,11 +190,6 @@ class PullPlan:
         # The leader may be wrong, too, which a comparison with the runner-up would show.
         runner_up = np.where(self.rival, self.cost, np.inf).min(axis=1)
         elsewhere[top] = self.task[top] & (self.second[top] < runner_up)
-        return elsewhere, via
-
-    def times(self) -> Floats:
-        """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
-        elsewhere, via = self._choose()
         beaten = np.maximum(self.beaten, self.n)
         self.close = np.maximum(self.close, self.n)
         need = np.where(self.rival, beaten, np.inf)
@@ -223,8 +212,8 @@ class PullPlan:
         for row in (x, y):
             np.maximum.at(goal, (row, arm), self._next(self.to_distinct[x, y], self.n[row, arm]))
         others = goal.copy()
-        others[self.top] = 0
-        goal[self.top] = np.maximum(goal[self.top], leader_pulls(others))
+        others[top] = 0
+        goal[top] = np.maximum(goal[top], leader_pulls(others))
         times = goal - self.n
         if not (times > 0).any():
             # A plan is never empty while a live set has several arms, whatever the averages are.

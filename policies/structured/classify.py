@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.policies.structured.budget import nats
 from clustered_bandit_gym.policies.structured.evidence import ClusterTests, remaining
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
@@ -65,12 +65,12 @@ class Plan(ClusterTests):
 
     def choose_kind(self) -> None:
         """Take the kind of test with which agents are expected to make fewer pulls."""
-        self.set_kind(min((False, True), key=self._expected_pulls))
-
-    def _expected_pulls(self, bets: bool) -> float:
-        self.set_kind(bets)
-        self._choose()
-        return float((self.each @ self.noise).sum())
+        expected = []
+        for bets in (False, True):
+            self.set_kind(bets)
+            self._choose()
+            expected.append((self.each @ self.noise).sum())
+        self.set_kind(bool(expected[1] < expected[0]))
 
     def set_kind(self, bets: bool) -> None:
         """Plan bets or tests by the sub-Gaussian property."""
@@ -210,6 +210,7 @@ class _Block:
     def run(self) -> Ints:
         """(n,) labels; where an agent lost patience, −1 minus its last guess."""
         plan = self.plan
+        cells = self.record.cells
         (n, r) = self.fit.shape
         rows = np.arange(n)
         labels = np.full(n, -1)
@@ -222,7 +223,11 @@ class _Block:
             guess = self.fit[rows].argmax(axis=1)
             new = rows[guess != last]
             self.since[new] = self.total[new]
-            done, answer, rival, part = self._judge(rows, guess)
+            arms = plan.arms[guess]
+            own = rows[:, None], arms
+            evidence = plan.evidence(guess, cells.n[own] / plan.noise[arms], cells.mean[own])
+            self.ruled_out[rows] |= plan.rejects(guess, evidence, cells, rows)
+            done, answer = remaining(self.ruled_out[rows], guess)
             labels[rows] = np.where(done, answer, -1 - guess)
             total = self.total[rows]
             limit = TUNING.patience * plan.pulls[guess]
@@ -230,30 +235,21 @@ class _Block:
             left = ~(done | lost)
             rows = rows[left]
             guess = guess[left]
-            rival = rival[left]
-            part = part[left]
+            rival, part = self._next_batch(rows, guess, evidence[left])
         return labels
 
-    def _judge(self, rows: Ints, guess: Ints) -> tuple[Bools, Ints, Ints, Floats]:
-        """Of agents `rows`, (rows,) each: all clusters but one are ruled out, that one, the rival
-        that is hardest to rule out, and the next batch as a share of the plan."""
+    def _next_batch(self, rows: Ints, guess: Ints, evidence: Floats) -> tuple[Ints, Floats]:
+        """(rows,) the rival that is hardest to rule out, and the next batch as a share of the plan."""
         plan = self.plan
         index = np.arange(rows.size)
-        cells = self.record.cells
-        arms = plan.arms[guess]
-        own = rows[:, None], arms
-        evidence = plan.evidence(guess, cells.n[own] / plan.noise[arms], cells.mean[own])
-        self.ruled_out[rows] |= plan.rejects(guess, evidence, cells, rows)
-        ruled_out = self.ruled_out[rows]
-        done, answer = remaining(ruled_out, guess)
-        left_open = np.where(ruled_out, np.inf, evidence)
+        left_open = np.where(self.ruled_out[rows], np.inf, evidence)
         left_open[index, guess] = np.inf
         rival = left_open.argmin(axis=1)
         lack = (plan.level - left_open[index, rival]) / (plan.level + plan.price[guess, rival])
         # A wrong guess leads by this much with probability e^-lead: the stake grows with the lead.
         second, first = np.sort(self.fit[rows], axis=1)[:, -2:].T
         stake = np.minimum(self.search * np.exp(np.minimum(first - second, 20) / 2), 1 / 4)
-        return done, answer, rival, np.clip(0.9 * lack, 1 / 24, stake)
+        return rival, np.clip(0.9 * lack, 1 / 24, stake)
 
     def _pull(self, rows: Ints, arms: Ints, times: Floats) -> None:
         """Agents `rows` pull one arm each; `fit` changes by how well its average agrees."""

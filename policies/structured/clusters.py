@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.policies.structured.accept import accept
 from clustered_bandit_gym.policies.structured.best_arms import pulls_to_tell, resolve
@@ -60,29 +60,23 @@ def _find_different(discovery: Discovery) -> bool:
         a, b = np.nonzero(np.triu(~reps.distinct, 1))
         n = reps.n / discovery.variance
         forecast = pulls_to_tell(reps, n, a, b)
+        arm = forecast.argmin(axis=1)
+        least = forecast.min(axis=1)
         tried = np.minimum(n[a], n[b]).min(axis=1) >= discovery.last
-        alike = tried & (forecast.min(axis=1) > TUNING.urgent * discovery.last)
+        alike = tried & (least > TUNING.urgent * discovery.last)
         if alike.any():
             discovery.drop(int(b[alike].max()))
-        else:
-            _tell_apart(reps, a, b, forecast, discovery.variance)
+            continue
+        # The arm of each pair that differs most, or all arms where none seems to differ.
+        unclear = least > 1e18
+        goal = least * discovery.variance[arm]
+        pulls = np.zeros(n.shape)
+        for row in (a, b):
+            every = np.maximum(reps.n[row[unclear]] / 2, TUNING.start)
+            np.maximum.at(pulls, row[unclear], every)
+            own = reps.n[row, arm]
+            batch = np.maximum(TUNING.part * (goal - own), TUNING.least * own + 1)
+            batch = np.where(unclear, 0, np.minimum(batch, own / 2 + TUNING.start))
+            np.maximum.at(pulls, (row, arm), batch)
+        reps.pull_where(pulls)
     return False
-
-
-def _tell_apart(
-    reps: Representatives, a: Ints, b: Ints, forecast: Floats, variance: Floats
-) -> None:
-    """Pull towards `forecast` (pairs, K): the arm of each pair that differs most, or all arms where
-    none seems to differ."""
-    arm = forecast.argmin(axis=1)
-    least = forecast.min(axis=1)
-    unclear = least > 1e18
-    pulls = np.zeros(reps.n.shape)
-    for row in (a, b):
-        every = np.maximum(reps.n[row[unclear]] / 2, TUNING.start)
-        np.maximum.at(pulls, row[unclear], every)
-        own = reps.n[row, arm]
-        batch = np.maximum(TUNING.part * (least * variance[arm] - own), TUNING.least * own + 1)
-        batch = np.where(unclear, 0, np.minimum(batch, own / 2 + TUNING.start))
-        np.maximum.at(pulls, (row, arm), batch)
-    reps.pull_where(pulls)

@@ -89,12 +89,8 @@ def certify(reps: Representatives) -> None:
     reps.distinct |= ~(reps.live @ reps.live.T)
     np.fill_diagonal(reps.distinct, False)
     a, b = np.nonzero(np.triu(~reps.distinct, 1))
-    if a.size:
-        level = nats(reps.budgets.distinct(reps.number[a], reps.number[b]))
-        shown = differ(reps.cells, a, b, level)
-        a = a[shown]
-        b = b[shown]
-        reps.distinct[a, b] = reps.distinct[b, a] = True
+    shown = differ(reps.cells, a, b, nats(reps.budgets.distinct(reps.number[a], reps.number[b])))
+    reps.distinct[a, b] = reps.distinct[b, a] = shown
 
 
 def eliminate(reps: Representatives) -> None:

@@ -38,19 +38,11 @@ class StructuredBAI(Policy):
     step 4 takes the place of step 3. An η that is too large voids the guarantee, and errors do
     happen then; one that is too small costs pulls.
 
-    Error. All tests are e-processes (Ville), in units of σ. With w_t = 0.9/M for the first M
-    candidates ever chosen and 0.1/((t − M)(t − M + 1)) for later ones, Σw_t = 1, and v_1 = 0.9, v_g
-    = 0.1/((g − 1)g), Σv_g = 1:
-        1. at the t-th candidate, its best arm is beaten by one of K − 1 others: 0.2δ·w_t/(K − 1)
-           each; one of the other M − 1 clusters' best arms is declared closer than η: 0.2δ·w_t/(M −
-           1) each. Sum 0.4δ.
-        2. candidates s < t of one cluster are declared distinct: 0.04δ·w_s·w_t each. Sum at most
-           0.02δ.
-        3. an agent's own cluster, represented by its g-th candidate, is ruled out in the agent's
-           a-th attempt: 0.43δ·v_g·v_a/N each. Sum 0.43δ.
-        4. in acceptance, an agent's best arm is beaten by one of K − 1 others, or one of M − 1
-           other best arms is declared closer than η: 0.15δ/(N(K + M − 2)) each. Sum 0.15δ.
-        Sum: δ. Outside these events every answer is right. docs/structured-bai.md has the proof.
+    Error. All tests are e-processes (Ville), in units of σ, and outside four events every answer is
+    right: an error about a representative's best arm (0.4δ over all of them), two of one cluster
+    declared distinct (0.02δ), an agent's own cluster ruled out in step 3 (0.43δ), an error in
+    acceptance (0.15δ). docs/structured-bai.md has the proof, `structured.budget` the level of every
+    test.
 
     Args:
         share: the part of δ that it may use; the rest is left to a caller that has other ways to

@@ -66,8 +66,9 @@ class Record:
         self.agents = agents
         self.source: Any = federation
         problem = federation.problem
-        eta = np.inf if problem.eta is None else problem.eta
-        self.eta: float | None = eta / problem.sigma if eta < np.inf else None
+        self.eta: float | None = None
+        if problem.eta is not None and problem.eta < np.inf:
+            self.eta = problem.eta / problem.sigma
         self.epsilon = problem.epsilon / problem.sigma
         alpha = budgets.beaten()
         # Where η is not told: a poor choice costs a nat or two.
@@ -78,9 +79,9 @@ class Record:
         self.to_beat = self.to_be_close = np.full(agents.size, nats(budgets.accept()))
 
     def _make(self, memory: Floats) -> Cells:
-        problem = self.federation.problem
-        values = self.federation.reward_values
-        return make_cells(problem, values, self.scales, memory, problem.sigma)
+        federation = self.federation
+        problem = federation.problem
+        return make_cells(problem, federation.reward_values, self.scales, memory, problem.sigma)
 
     @property
     def n(self) -> Floats:
@@ -186,9 +187,8 @@ class Representatives(Record):
     @property
     def twins(self) -> Ints:
         """Rows whose one live arm is also that of an earlier row: both are of one cluster."""
-        resolved = np.flatnonzero(self.resolved)
-        _, first = np.unique(self.leader[resolved], return_index=True)
-        return np.delete(resolved, first)
+        only = self.live & self.resolved[:, None]
+        return np.flatnonzero((only & (only.cumsum(axis=0) > 1)).any(axis=1))
 
 
 def _with_row(table: Array, value: Any) -> Array:
