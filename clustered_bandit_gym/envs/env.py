@@ -175,11 +175,12 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         #: The truth of the episode, and its instance, which flat ids make when it is asked for.
         self._law: Any = None
         self._instance: Instance | None = None
-        self._over = True
         self._window: Any = None
         # What `info` says before the end. To copy them takes a third of the time to make them.
         self._not_judged = np.zeros(self.n_agents, dtype=np.bool_)
         self._no_arms: Ints = np.full(self.n_agents, -1)
+        #: (N,) the arms recommended at the end, −1 for none; None while an episode goes on.
+        self._answer: Ints | None = self._no_arms
 
     # Built when first asked for: with millions of agents they would take gigabytes.
     @cached_property
@@ -238,22 +239,19 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         return drawn
 
     def _begin(self) -> None:
-        """An empty observation and a first picture."""
+        """An episode without pulls."""
         self._pulls: Ints = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
         self._means: Floats = np.zeros((self.n_agents, self.n_arms))
         self._per_agent: Ints = np.zeros(self.n_agents, dtype=np.int64)
         self._unpulled = set(range(self.n_agents))
         self._count = 0
         self._orders = 0
-        self._over = False
-        self._answer: Ints | None = None
+        self._answer = None
         self._outcome: Values | None = None
-        if self.render_mode == "human":
-            self.render()
 
     def step(self, action: Any) -> StepResult:
         federation = self.federation
-        if self._over or federation.judgement is not None:
+        if self._answer is not None or federation.judgement is not None:
             raise ResetNeeded(ENDED)
         kind, chosen = read_action(action, self.n_agents, self.n_arms)
         if kind == STOP:
@@ -262,7 +260,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         if self._local:
             # No limit here: a policy may pull exactly max_pulls times and then stop.
             sample = federation.single(agent, arm)
-            return self._observed(-self.pull_cost, False, False, {"sample": sample})
+            return self._observe(), -self.pull_cost, False, False, {"sample": sample}
         return self._carry_out(agent, arm, 1)
 
     def _carry_out(self, agent: int, arm: int, times: int) -> StepResult:
@@ -293,7 +291,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
                 totals[phase, "up", "real"].add(1, 0, 1)
             reward = -self.pull_cost * times
             if self._count < self.limit:
-                return self._observed(reward, False, False, self.open_info(sample))
+                return self._observe(), reward, False, False, self.open_info(sample)
         arms = self.best_seen() if self.truncation == "answer" else self._no_arms
         return self.end_episode(reward, sample, arms, truncated=self.truncation == "free")
 
@@ -327,11 +325,10 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         info |= self._spent()
         if self._federation is not None and arms[0] >= 0:
             self._federation.stop(arms)
-        self._over = True
         self._answer = arms
         self._outcome = info
         reward -= self.error_penalty * info["wrong_agents"]
-        return self._observed(reward, not truncated, truncated, info)
+        return self._observe(), reward, not truncated, truncated, info
 
     def _spent(self) -> Values:
         """Pulls and communication so far where a federation counts them, with local ones."""
@@ -346,14 +343,14 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             }
         )
 
-    def _observed(
-        self, reward: float, terminated: bool, truncated: bool, info: Values
-    ) -> StepResult:
+    def _observe(self) -> Any:
+        """The observation; in mode "human" also a picture of it."""
         if self.render_mode == "human":
             self.render()
-        return self._observe(), reward, terminated, truncated, info
+        return self._obs()
 
-    def _observe(self) -> Any:
+    def _obs(self) -> Any:
+        """What the learner has seen, as a copy."""
         return {"pulls": self._pulls.copy(), "means": self._means.copy()}
 
     def open_info(self, sample: float = 0.0) -> Values:

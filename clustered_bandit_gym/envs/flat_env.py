@@ -109,7 +109,6 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         self.stop_action = len(self.pull_sizes) * cells
         self.order_bits = bits_for(len(self.pull_sizes) * self.n_arms)
         self._buffer = InstanceBuffer(self)
-        self._scale = 1.0
         self._mask = np.ones(self.stop_action + 1, dtype=np.int8)
 
     @cached_property
@@ -164,7 +163,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         return self._observe(), told
 
     def step(self, action: Any) -> StepResult:
-        if self._over:
+        if self._answer is not None:
             raise ResetNeeded(ENDED)
         number = read_flat(action, self.stop_action)
         if number == self.stop_action:
@@ -188,9 +187,9 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         """`action_mask` as booleans."""
         return self.action_mask().astype(np.bool_)
 
-    def _observe(self) -> Any:
+    def _obs(self) -> Any:
         if self.observation == "dict":
-            return super()._observe()
+            return super()._obs()
         return box_features(self._pulls, self._means, self._scale, self._count / self.limit)
 
 

@@ -87,10 +87,9 @@ class SB3VecEnv(VecEnv):
         dones = terminated | truncated
         infos: list[Values] = [{"sample": one} for one in values["sample"].tolist()]
         ended = dones.nonzero()[0]
-        if not ended.size:
-            return self._look(envs.observe()), rewards.astype(np.float32), dones, infos
         last = envs.observe(ended)
-        envs.begin(ended)
+        if ended.size:
+            envs.begin(ended)
         obs = envs.observe()
         if self.features is not None:  # one call for both takes half the time of two
             both = self._look({key: np.concatenate([obs[key], last[key]]) for key in obs})

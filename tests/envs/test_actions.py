@@ -85,7 +85,7 @@ def is_legal(action: Any) -> bool:
 @settings(max_examples=200, suppress_health_check=list(HealthCheck))
 @given(anything)
 def test_any_action(action: Any) -> None:
-    if ENV._over:
+    if ENV._answer is not None:
         ENV.reset(seed=0)
     if is_legal(action):
         obs, reward, _, _, info = ENV.step(action)
@@ -103,7 +103,7 @@ def test_any_action(action: Any) -> None:
 @settings(max_examples=120, suppress_health_check=list(HealthCheck))
 @given(action=st.one_of(scalars, arrays, lists, st.integers(0, N * K)))
 def test_any_flat_action(env: Any, action: Any) -> None:
-    if env.unwrapped._over:
+    if env.unwrapped._answer is not None:
         env.reset(seed=0)
     if is_whole(action) and 0 <= int(action) <= N * K:
         env.step(action)
