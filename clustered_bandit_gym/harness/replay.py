@@ -35,23 +35,22 @@ def replay(
     cannot hold, such as an instance. `on_error` is called with the exception that ended the play,
     if one did.
     """
-    data = dict(row)
-    if data.get("version") != versions():
-        text = f"the row was played by {data.get('version')}; this is {versions()}"
+    if row.get("version") != versions():
+        text = f"the row was played by {row.get('version')}; this is {versions()}"
         warnings.warn(text, stacklevel=2)
-    if ":" in data["env"]:
-        check_allowed(data["env"], allow)
+    if ":" in row["env"]:
+        check_allowed(row["env"], allow)
     if policy is None:
-        policy = rebuild_policy(data["policy_class"], data["settings"], allow)
-    for key in data["env_kwargs"].keys() - env_kwargs.keys():
-        env_kwargs[key] = revive(key, data["env_kwargs"][key], allow)
+        policy = rebuild_policy(row["policy_class"], row["settings"], allow)
+    for key in row["env_kwargs"].keys() - env_kwargs.keys():
+        env_kwargs[key] = revive(key, row["env_kwargs"][key], allow)
     work = Work(
-        [Cell(data["env"], env_kwargs)],
-        [(data["policy"], policy)],
-        int(data["seed"]),
-        strict=bool(data["strict"]),
+        [Cell(row["env"], env_kwargs)],
+        [(row["policy"], policy)],
+        int(row["seed"]),
+        strict=bool(row["strict"]),
     )
-    return work.play(Task(0, 0, int(data["trial"])), bool(data["stepwise"]), on_error)
+    return work.play(Task(0, 0, int(row["trial"])), bool(row["stepwise"]), on_error)
 
 
 def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task, bool]:

@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +139,7 @@ def sweep(
         missing = [task for task in tasks if task not in rows]
         results = run(work, missing, n_jobs, backend, address, max_seconds)
         try:
-            with progress_of(len(tasks), reused, progress) as bar:
+            with closing(results), progress_of(len(tasks), reused, progress) as bar:
                 for task, row in results:
                     rows[task] = kept.put(task, row)
                     bar.update()
@@ -147,9 +147,6 @@ def sweep(
             left = len(tasks) - len(rows)
             text = f"interrupted: {len(rows):,} trials are done, {left:,} are not"
             warnings.warn(text, stacklevel=2)
-        finally:
-            if isinstance(results, Generator):
-                results.close()
     unplayed = len(tasks) - len(rows)
     if replays and not unplayed:
         for task, same in reproduced(work, rows, replays).items():
@@ -185,14 +182,14 @@ def run(
     backend: str | None = None,
     address: str | None = None,
     max_seconds: float | None = None,
-) -> Iterator[tuple[Task, Row]]:
+) -> Generator[tuple[Task, Row]]:
     """Play the tasks; yields (task, row) as trials end, in any order. Arguments as in `evaluate`."""
     n_jobs = count_jobs(n_jobs)
-    if n_jobs == 1 and backend is None and max_seconds is None:
-        return zip(tasks, map(work.play, tasks), strict=True)
     if address is not None:
         return play_on_dask(work, tasks, address)
-    return play_in_processes(work, tasks, n_jobs, max_seconds)
+    if n_jobs > 1 or backend or max_seconds:
+        return play_in_processes(work, tasks, n_jobs, max_seconds)
+    return ((task, work.play(task)) for task in tasks)
 
 
 def check_backend(
@@ -244,7 +241,6 @@ def progress_of(total: int, done: int, shown: bool) -> Iterator[Any]:
     """
     lines = not sys.stderr.isatty() and "ipykernel" not in sys.modules
     hidden = {"file": io.StringIO(), "mininterval": PROGRESS_SECONDS} if lines else {}
-    bar = progress_bar(total=total, initial=done, unit="trial", disable=not shown, **hidden)
     over = threading.Event()
 
     def watch() -> None:
@@ -260,10 +256,11 @@ def progress_of(total: int, done: int, shown: bool) -> Iterator[Any]:
             if stuck:
                 hint = ""  # once
 
-    if shown:
-        threading.Thread(target=watch, daemon=True).start()
-    try:
-        yield bar
-    finally:
-        over.set()
-        bar.close()
+    how = {"total": total, "initial": done, "unit": "trial", "disable": not shown}
+    with progress_bar(**how, **hidden) as bar:
+        if shown:
+            threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield bar
+        finally:
+            over.set()

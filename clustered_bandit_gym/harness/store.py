@@ -14,6 +14,7 @@ import sqlite3
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,8 +51,8 @@ class Place(NamedTuple):
     seed: str
 
 
-class Store:
-    """The trials kept in a folder. A context manager; only the process that plays the run writes.
+class Store(AbstractContextManager["Store"]):
+    """The trials kept in a folder. Only the process that plays the run writes.
 
     Args:
         folder: the folder of ``trials.sqlite``.
@@ -175,15 +176,12 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
-    def __enter__(self) -> Store:
-        return self
-
     def __exit__(self, *error: object) -> None:
         self.close()
 
 
-class Resume:
-    """The part of a store that belongs to one run. A context manager.
+class Resume(AbstractContextManager["Resume"]):
+    """The part of a store that belongs to one run.
 
     Where the policy or the environment has no key, rows are kept under a key that no other run has,
     so that nothing is reused now or later; such rows carry the reason as `no_key`.
@@ -195,12 +193,13 @@ class Resume:
 
     def __init__(self, out: str | Path | None, work: Work) -> None:
         self.store: Any = None
-        self.labels = [label for label, _ in work.players]
-        self.places: dict[tuple[int, int], Place] = {}
-        self.reasons: dict[tuple[int, int], str] = {}
+        self.work = work
+        self.places: dict[tuple[int, ...], Place] = {}
+        self.reasons: dict[tuple[int, ...], str] = {}
         self.attempts: dict[Task, int] = {}
         if out is None:
             return
+        self.store = Store(out)
         mode = " strict" if work.strict else ""
         policies = [_key_or_reason(policy_key, policy) for _, policy in work.players]
         for c, cell in enumerate(work.cells):
@@ -208,15 +207,15 @@ class Resume:
             # The next run of the same call replaces this one on the board: no random name here.
             env = env or f"no key, environment {c}"
             for p, (policy, no_policy) in enumerate(policies):
+                label = work.players[p][0]
                 if reason := no_policy or no_env:
-                    text = f"{self.labels[p]}: kept trials are not reused, because {reason}"
+                    text = f"{label}: kept trials are not reused, because {reason}"
                     warnings.warn(text, stacklevel=4)
                     self.reasons[c, p] = reason
                     policy = f"no key {uuid.uuid4().hex}"
-                self.places[c, p] = Place(env, policy + mode, versions(), str(work.seed))
-        self.store = Store(out)
-        for (_, p), place in self.places.items():
-            self.store.announce(self.labels[p], place)
+                place = Place(env, policy + mode, versions(), str(work.seed))
+                self.places[c, p] = place
+                self.store.announce(label, place)
 
     def rows(self) -> dict[Task, Row]:
         """Rows of earlier runs, except failed ones, whose attempts are remembered."""
@@ -227,7 +226,7 @@ class Resume:
                 if row["outcome"] in FAILED:
                     self.attempts[task] = row["attempts"]
                 else:
-                    rows[task] = row | {"policy": self.labels[p]}
+                    rows[task] = row | {"policy": self.work.players[p][0]}
         return rows
 
     def put(self, task: Task, row: Row) -> Row:
@@ -244,9 +243,6 @@ class Resume:
         row = row | {"attempts": self.attempts.get(task, 0) + row["attempts"]}
         self.store.put(self.places[task[:2]], task.trial, row)
         return row
-
-    def __enter__(self) -> Resume:
-        return self
 
     def __exit__(self, *error: object) -> None:
         if self.store is not None:

@@ -67,17 +67,14 @@ def audit(
             wrong there is wrong.
         trials: most trials per cell; default 60/δ of the cell, or 30/δ if `quick`. Raise it if
             cells are INCONCLUSIVE.
-        seed, n_jobs: root seed, and processes (-1: all cores). Results do not depend on `n_jobs`.
+        seed, n_jobs, max_seconds: as in `evaluate`. Results do not depend on `n_jobs`.
         quick: a shorter suite.
         cells: names of cells, or cells of your own, instead of the suite.
         alpha: family-wise level.
         max_pulls: budget of a trial; default 10^12, or 50,000 in the Gymnasium loop. Lower it for a
             policy that pulls one by one.
         replays: trials of each cell to play once more in a fresh process.
-        out: folder that keeps every finished trial. The same call again plays only what is missing
-            or has failed; a trial that failed counts as unfinished even if a later attempt is
-            right.
-        max_seconds: limit for a trial. A trial beyond it is ended and unfinished.
+        out: folder that keeps every finished trial, as in `evaluate`.
         progress: show a bar.
     """
     seed = root_seed(seed)
