@@ -159,7 +159,7 @@ def env_key(env_id: str, kwargs: dict[str, Any]) -> str:
     spec = gym.registry[env_id.rpartition(":")[2]]
     data = os.environ.get(VARIABLE)
     parts: list[Any] = [data, spec, sorted(kwargs.items())]
-    for text in (spec.entry_point, spec.kwargs.get("generator"), kwargs.get("generator")):
+    for text in (spec.entry_point, (spec.kwargs | kwargs).get("generator")):
         if isinstance(text, str) and ":" in text:
             parts.append(load_object(text, f"environment {env_id!r}"))
     return f"{env_id} {_digest(parts, [*kwargs.values(), data])}"
@@ -178,10 +178,9 @@ def _digest(value: Any, settings: Iterable[Any]) -> str:
                     parts.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
         if writer.foreign:
             # The user's code may reach any loaded module by ways that no text shows.
-            for name, file in user_files(user_modules()).items():
-                parts.append((name, _content(str(file))))
-            for name, module in user_modules().items():
-                parts.append((name, _plain_variables(module)))
+            files = user_files(user_modules())  # imports packages: their variables count, too
+            parts += [(name, _content(str(file))) for name, file in files.items()]
+            parts += [(name, _plain_variables(one)) for name, one in user_modules().items()]
             parts += _installed_versions()
     except Unhashable:
         raise

@@ -17,37 +17,34 @@ from clustered_bandit_gym.harness.settings import writable
 def outcome_row(federation: Federation, unfinished: str, message: str) -> dict[str, Any]:
     """The row's figures, from the play as it stands.
 
-    A play that has stopped is judged by its stop alone.
+    A play that has stopped is judged by its stop alone; any other one is `unfinished`.
     """
     judgement = federation.judgement
     problem = federation.problem
     ledger = federation.ledger
     names = ("correct", "wrong_agents", "clustering_errors", "arm_errors")
-    texts = []
+    outcome = unfinished
+    texts = [message]
     quiet = False
-    if judgement is None:
-        outcome = unfinished or "error"
-        texts.append(message or "the player ended without an answer")
-    else:
+    if judgement is not None:
         outcome = "solved" if judgement.correct else "wrong"
         quiet = judgement.correct and _too_quiet(judgement.arms, ledger)
+        texts = [f"after its stop the player raised {message}"] if unfinished else []
         if outcome == "wrong":
-            texts.append(f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm")
-        if unfinished:
-            texts.append(f"after its stop the player raised {message}")
+            wrong = f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm"
+            texts.insert(0, wrong)
     if outcome != "solved":
         texts.append(federation.hint())
-    pulls_by_phase = federation.pulls_by_phase
     return {
         "outcome": outcome,
         "message": "; ".join(text for text in texts if text),
         **{name: getattr(judgement, name, None) for name in names},
-        "pulls": int(federation.pulls),
+        "pulls": federation.pulls,
         "pulls_max_agent": int(federation.pulls_per_agent.max()),
-        "pulls_by_phase": {writable(name): int(n) for name, n in pulls_by_phase.items()},
+        "pulls_by_phase": {writable(name): n for name, n in federation.pulls_by_phase.items()},
         **ledger.summary(),
         "cost_by_phase": {writable(name): float(x) for name, x in ledger.by_phase().items()},
-        "rounds": int(federation.rounds),
+        "rounds": federation.rounds,
         "suspicious_communication": quiet,
         **problem.to_dict(),
     }

@@ -8,7 +8,6 @@ which comes from the federation itself; the player never holds it.
 from __future__ import annotations
 
 import copy
-import itertools
 import os
 import signal
 import sys
@@ -227,9 +226,12 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
                 "a policy is a name, or an object with solve(federation) or act(obs, info), such "
                 f"as Mine(), not Mine; got {policy!r}"
             )
-        label = label_of(player)
-        names = itertools.chain([label], (f"{label} #{n}" for n in itertools.count(2)))
-        players[next(name for name in names if name not in players)] = player
+        label = name = label_of(player)
+        number = 1
+        while name in players:
+            number += 1
+            name = f"{label} #{number}"
+        players[name] = player
     if not players:
         raise UserError("no policies are given")
     return list(players.items())
@@ -256,7 +258,7 @@ def _play_loop(player: Any, env: Env, seed: int, obs: Any, info: Any) -> None:
     while not (terminated or truncated):
         obs, _, terminated, truncated, info = env.step(player.act(obs, info))
     unwrapped: Any = env.unwrapped
-    if truncated and unwrapped.federation.judgement is None:
+    if unwrapped.federation.judgement is None:
         pulls = unwrapped.federation.pulls
         raise BudgetExceeded(f"the environment ended the play after {pulls:,} pulls")
 
@@ -282,5 +284,4 @@ def seeded_globals(seed: int) -> Iterator[None]:
         try:
             yield
         finally:
-            if warnings.filters != filters:
-                warnings.filters[:] = filters  # type: ignore[index]
+            warnings.filters[:] = filters  # type: ignore[index]

@@ -101,7 +101,7 @@ def sweep(
     policies: Any,
     env_id: str | Sequence[str] = "ClusteredBAI-v0",
     *,
-    cells: Sequence[Mapping[str, Any]] | None = None,
+    cells: Sequence[Mapping[str, Any]] = ({},),
     trials: int = 100,
     seed: int | str = 0,
     n_jobs: int = 1,
@@ -156,12 +156,12 @@ def sweep(
 
 def _cells(
     env_id: str | Sequence[str],
-    cells: Sequence[Mapping[str, Any]] | None,
+    cells: Sequence[Mapping[str, Any]],
     grid: dict[str, Any],
 ) -> list[Cell]:
     """The settings that a sweep plays; none twice."""
     found: list[Cell] = []
-    for own in [{}] if cells is None else cells:
+    for own in cells:
         axes = {"env_id": env_id, **grid, **{key: [value] for key, value in own.items()}}
         values = (one if isinstance(one, list | tuple | range) else [one] for one in axes.values())
         for chosen in itertools.product(*values):

@@ -62,7 +62,7 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, np.generic | np.ndarray) and value.size <= _LARGEST_ARRAY:
         value = value.tolist()
-    if value is None or isinstance(value, bool | int | float):
+    if isinstance(value, int | float | None):
         return value
     if isinstance(value, str | Path):
         return writable(str(value))

@@ -22,6 +22,7 @@ from clustered_bandit_gym.harness.run import check_backend, progress_bar, run
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
+from clustered_bandit_gym.harness.settings import settings_of
 from clustered_bandit_gym.harness.store import Resume
 
 
@@ -239,8 +240,8 @@ def _choose(
         # Whoever needs Assumption 1, or does not say so, promises nothing without it.
         stated = str(getattr(policy, "guarantee", ""))
         free = stated.startswith("delta-PC") and "Assumption" not in stated
-        free = free or policy.settings.get("assume") == "clusters"
-        suite = [cell for cell in GAMES if free or not cell.shared]
-        return [cell for cell in suite if cell.quick or not quick], ()
+        free = free or settings_of(policy).get("assume") == "clusters"
+        suite = [cell for cell in GAMES if cell.quick or not quick]
+        return [cell for cell in suite if free or not cell.shared], ()
     left_out = tuple(cell.name for cell in GAMES if not cell.small)
     return [cell for cell in GAMES if cell.small], left_out

@@ -78,14 +78,8 @@ class AuditGame:
 
     def env(self, delta: float, max_pulls: int) -> Cell:
         """The environment of the game."""
-        settings = {
-            "generator": self,
-            "delta": delta,
-            "told": self.told,
-            "epsilon": self.epsilon,
-            "max_pulls": max_pulls,
-        }
-        return Cell("ClusteredBAI-v0", settings)
+        given = {"generator": self, "told": self.told, "epsilon": self.epsilon}
+        return Cell("ClusteredBAI-v0", {**given, "delta": delta, "max_pulls": max_pulls})
 
     def _model(self, means: Floats) -> tuple[RewardModel, Floats | None]:
         """The law of the rewards, and the means where the law does not say them."""

@@ -69,11 +69,11 @@ class AuditReport(Document):
         lines = []
         if not self.breaches or "FAIL" in set(self.cells["verdict"]):
             lines.append(self._finding())
-        for breach in self.breaches:
-            lines.append(f"FAIL: {self.policy} breaks the rules of the game: {breach}.")
-        for row in self.cells.to_dict("records"):
-            if row["unfinished"]:
-                lines.append(_UNFINISHED.format_map(row))
+        lines += [
+            f"FAIL: {self.policy} breaks the rules of the game: {one}." for one in self.breaches
+        ]
+        unfinished = self.cells[self.cells["unfinished"] > 0]
+        lines += map(_UNFINISHED.format_map, unfinished.to_dict("records"))
         if self.left_out:
             lines.append(
                 "Not played, since this policy pulls one by one and they take millions of pulls: "

@@ -9,13 +9,7 @@ the right answer after at most c·b pulls. A policy that is δ-PC under Assumpti
 
     P(short) ≤ p(c),  the largest p with kl(p, δ) ≤ c·kl(δ, 1 − δ),
 
-where kl(p, q) = p ln(p/q) + (1 − p) ln((1 − p)/(1 − q)). Proof: the bound's multipliers, scaled to
-sum 1, are a prior over alternative instances with other answers, under which no single pull has an
-expected log-likelihood ratio above kl(δ, 1 − δ)/b. Within c·b pulls the divergence from the mixture
-of the alternatives is hence at most c·kl(δ, 1 − δ) (it is convex). The right answer is wrong under
-every alternative, so that a short trial has probability at most δ under the mixture, and the
-data-processing inequality gives kl(P(short), δ) ≤ c·kl(δ, 1 − δ). Without a pull p(0) = δ, and
-p(1) = 1 − δ. docs/judging.md has examples.
+where kl(p, q) = p ln(p/q) + (1 − p) ln((1 − p)/(1 − q)). docs/judging.md has the proof.
 """
 
 from __future__ import annotations

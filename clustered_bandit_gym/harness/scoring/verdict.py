@@ -8,23 +8,21 @@ their process). Two rates are bounded:
 * **PASS** if the confidence sequence of P(wrong or unfinished) lies at or below δ;
 * **INCONCLUSIVE** otherwise, with a sentence that says what would change it.
 
-A policy that crashes on hard trials cannot earn a PASS that way, and unfinished trials alone cannot
-FAIL it. Each sequence misses its rate with probability at most α, at all numbers of trials at once,
-so one may look after every trial and add trials later.
+Unfinished trials alone cannot FAIL a policy. Each sequence misses its rate with probability at most
+α, at all numbers of trials at once, so one may look after every trial and add trials later.
 
 **The confidence sequence.** S events in n trials are Bernoulli with unknown rate p. For a law π
 fixed before the data,
 
     W(p) = ∫ q^S (1 − q)^(n − S) dπ(q)  /  (p^S (1 − p)^(n − S))
 
-is a martingale with mean one if p is the true rate. By Ville's inequality it ever reaches 1/α with
-probability at most α. The rates with W(p) < 1/α form the confidence sequence. log W is convex in p,
-so this set is an interval, and it contains S/n.
+is a martingale with mean one if p is the true rate, and by Ville's inequality it ever reaches 1/α
+with probability at most α. The rates with W(p) < 1/α form the confidence sequence: an interval
+around S/n, since log W is convex in p.
 
 **The mixture.** π = 0.9·Beta(1/2, (1/δ − 1)/2) + 0.1·Beta(1/2, 1/2). The first part has mean δ and
-makes the interval sharp there: a PASS without any error takes 41, 83 and 420 trials at δ = 0.1, 0.05
-and 0.01. The second part keeps rates far from δ in reach: one error in 50 trials is a FAIL at
-δ = 1e-10. δ is fixed before the data, hence so is π, and the interval is valid for every true rate.
+makes the interval sharp there, the second keeps rates far from δ in reach; docs/judging.md has
+examples.
 """
 
 from __future__ import annotations
