@@ -27,7 +27,7 @@ def figures() -> Iterator[Figure]:
 
         def __init__(self, env: gym.Env[Any, Any]) -> None:
             super().__init__(env)
-            self.see = Features(4, 3, 2, 0.5, 0.4)
+            self.see = Features(2, 0.5, 0.4)
             self.observation_space = gym.spaces.Box(-np.inf, np.inf, (SIZE,), np.float32)
 
         def observation(self, observation: dict[str, np.ndarray]) -> np.ndarray:

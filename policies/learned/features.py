@@ -47,39 +47,35 @@ class Seen(NamedTuple):
 
 
 class Features:
-    """Turns counts and means of plays of one shape into features.
+    """Turns counts and means of plays into features.
 
     Args:
-        n_agents, n_arms: shape of a play.
         n_clusters: most clusters the agents can form; None if not told.
         eta: separation of Assumption 1; None if not told (then 0).
         sigma: scale of the rewards.
     """
 
-    def __init__(
-        self, n_agents: int, n_arms: int, n_clusters: int | None, eta: float | None, sigma: float
-    ) -> None:
-        self.n_agents = n_agents
-        self.n_arms = n_arms
-        self._most = min(n_agents, n_arms, n_clusters or n_agents)
-        self._scale = sigma if sigma > 0 else 1.0
-        self._margin = (eta or 0.0) / self._scale
-        # The largest arrays have N·K² numbers per play; 2^17 of them fit in a cache.
-        self._at_once = max(1, 2**17 // (n_agents * n_arms**2))
+    def __init__(self, n_clusters: int | None, eta: float | None, sigma: float) -> None:
+        self._n_clusters = n_clusters
+        self._scale = sigma
+        self._margin = (eta or 0.0) / sigma
 
     def __call__(self, pulls: Array, means: Array) -> Seen:
         """Features of E plays from counts (E, N, K) and means (E, N, K).
 
         Means of cells without pulls are not read.
         """
-        starts = range(0, len(pulls), self._at_once)
-        rows = [slice(start, start + self._at_once) for start in starts]
+        n_plays, n_agents, n_arms = pulls.shape
+        # The largest arrays have N·K² numbers per play; 2^17 of them fit in a cache.
+        at_once = max(1, 2**17 // (n_agents * n_arms**2))
+        rows = [slice(start, start + at_once) for start in range(0, n_plays, at_once)]
         parts = [self._see(pulls[some], means[some]) for some in rows]
         return Seen(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _see(self, pulls: Array, means: Array) -> Seen:
         """The features of plays that fit in a cache."""
-        n_plays = len(pulls)
+        n_plays, n_agents, n_arms = pulls.shape
+        most = min(n_agents, n_arms, self._n_clusters or n_agents)
         # Inside, plays are the last axis: long contiguous rows, short sums over the leading axes.
         count = np.moveaxis(pulls, 0, 2).astype(np.float32, order="C")  # (N, K, E)
         never = count == 0
@@ -87,7 +83,7 @@ class Features:
         mean = np.where(never, 0.0, mean / self._scale)
         pulled = count.sum(axis=(0, 1))
         mean -= (count * mean).sum(axis=(0, 1)) / np.maximum(pulled, 1)
-        beliefs = infer(count, (count * mean).astype(np.float32), self._margin, self._most)
+        beliefs = infer(count, (count * mean).astype(np.float32), self._margin, most)
 
         answer = beliefs.answer
         doubt = 1 - answer.max(axis=1)  # (N, E)
@@ -108,7 +104,7 @@ class Features:
             never,
             np.log1p(pooled_pulls) / 3,
             answer,
-            np.arange(self.n_arms)[:, None] == arms[:, None],
+            np.arange(n_arms)[:, None] == arms[:, None],
             _log(doubt)[:, None],
             np.minimum(below, 4) / 2,
             np.minimum(uncertainty, 2),
@@ -118,7 +114,7 @@ class Features:
         of_play = (
             _log(doubt.sum(axis=0)),
             _log(doubt.max(axis=0)),
-            np.log1p(pulled / self.n_agents) / 3,
+            np.log1p(pulled / n_agents) / 3,
             never.mean(axis=(0, 1)),
             np.full(n_plays, math.log(self._margin + 0.1)),
             1 + np.maximum(largest, -12) / 6,

@@ -60,9 +60,7 @@ class SB3Policy(StepPolicy):
     def reset(self, info: Values, seed: int | None = None) -> None:
         self._rng = np.random.default_rng(seed)
         self._sigma = float(info["sigma"])
-        self._features = Features(
-            info["n_agents"], info["n_arms"], info["n_clusters"], info["eta"], self._sigma
-        )
+        self._features = Features(info["n_clusters"], info["eta"], self._sigma)
 
     def act(self, obs: dict[str, Array], info: Values) -> Any:
         pulls = obs["pulls"]

@@ -148,7 +148,7 @@ class SB3VecEnv(VecEnv):
 def features_of(game: GameSettings) -> Features:
     """The features of an environment that tells its learner the same in every episode."""
     problems = [game.problem_of(game.draw_instance(seed)) for seed in range(8)]
-    told = {(p.n_agents, p.n_arms, p.n_clusters, p.eta, p.sigma) for p in problems}
+    told = {(p.n_clusters, p.eta, p.sigma) for p in problems}
     if len(told) > 1:
         raise UserError(
             "the environment tells another eta, sigma or number of clusters with every instance, but "

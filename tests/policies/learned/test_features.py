@@ -73,7 +73,7 @@ def test_renumbering_agents_and_arms_changes_no_feature() -> None:
     rng = np.random.default_rng(1)
     n, k = 6, 4
     pulls, means = plays(rng, 20, n, k, low=1)
-    see = Features(n, k, 2, 0.5, 0.4)
+    see = Features(2, 0.5, 0.4)
     agents, arms = rng.permutation(n), rng.permutation(k)
     before = see(pulls, means)
     after = see(pulls[:, agents][:, :, arms], means[:, agents][:, :, arms])
@@ -85,15 +85,15 @@ def test_renumbering_agents_and_arms_changes_no_feature() -> None:
 
 def test_shift_and_scale_change_nothing() -> None:
     pulls, means = plays(np.random.default_rng(2), 20, 4, 3, low=0)
-    base = Features(4, 3, 2, 0.5, 0.4)(pulls, means)
-    moved = Features(4, 3, 2, 5.0, 4.0)(pulls, 10 * (means + 3))
+    base = Features(2, 0.5, 0.4)(pulls, means)
+    moved = Features(2, 5.0, 4.0)(pulls, 10 * (means + 3))
     np.testing.assert_allclose(moved.features, base.features, atol=2e-3)
     np.testing.assert_array_equal(moved.arms, base.arms)
 
 
 def test_means_of_cells_without_pulls_are_not_read() -> None:
     pulls, means = plays(np.random.default_rng(3), 20, 4, 3, low=0)
-    see = Features(4, 3, 2, 0.5, 0.4)
+    see = Features(2, 0.5, 0.4)
     np.testing.assert_array_equal(
         see(pulls, means).features, see(pulls, np.where(pulls > 0, means, np.nan)).features
     )
@@ -101,7 +101,7 @@ def test_means_of_cells_without_pulls_are_not_read() -> None:
 
 def test_many_plays_at_once_are_single_ones() -> None:
     pulls, means = plays(np.random.default_rng(4), 300, 20, 8, low=0)
-    see = Features(20, 8, 4, 0.5, 0.4)
+    see = Features(4, 0.5, 0.4)
     whole = see(pulls, means)  # several blocks
     for e in (0, 170, 299):
         one = see(pulls[e : e + 1], means[e : e + 1])
@@ -115,8 +115,8 @@ def test_sharing_moves_the_recommendation() -> None:
     means = np.tile([1.0, 0.0, 0.0], (4, 1))[None]
     pulls[0, 3] = 1
     means[0, 3] = [0.5, 0.7, 0.0]
-    assert Features(4, 3, 1, 0.5, 1.0)(pulls, means).arms.tolist() == [[0, 0, 0, 0]]
-    assert Features(4, 3, 4, None, 0.01)(pulls, means).arms.tolist() == [[0, 0, 0, 1]]
+    assert Features(1, 0.5, 1.0)(pulls, means).arms.tolist() == [[0, 0, 0, 0]]
+    assert Features(4, None, 0.01)(pulls, means).arms.tolist() == [[0, 0, 0, 1]]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_sharing_moves_the_recommendation() -> None:
 )
 def test_any_size(n: int, k: int, m: int | None) -> None:
     pulls, means = plays(np.random.default_rng(6), 7, n, k, low=0)
-    see = Features(n, k, m, None, 1.0)
+    see = Features(m, None, 1.0)
     for counts in (pulls, np.zeros_like(pulls), pulls * 10**6):
         seen = see(counts, means)
         assert seen.features.shape == (7, SIZE)
