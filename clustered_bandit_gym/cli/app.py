@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.seeds import root_seed
@@ -231,8 +232,12 @@ class Command(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        several = [option for option in self.params if getattr(option, "multiple", False)]
-        spread = {flag for option in several for flag in option.opts}
+        spread = {
+            flag
+            for option in self.params
+            if getattr(option, "multiple", False)
+            for flag in option.opts
+        }
         result: list[str] = []
         flag = None
         for word in args:
@@ -289,7 +294,7 @@ def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return register
 
 
-def settings_of(given: dict[str, Any], pairs: list[str] | None) -> dict[str, Any]:
+def settings_of(given: Values, pairs: list[str] | None) -> Values:
     """Keywords of the environment: those `given` by options of their own, and those of --set."""
     found = {key: value for key, value in given.items() if value is not None}
     extra = parse_pairs(pairs or [], "--set")
@@ -298,7 +303,7 @@ def settings_of(given: dict[str, Any], pairs: list[str] | None) -> dict[str, Any
     return found | extra
 
 
-def default_env(settings: dict[str, Any]) -> str:
+def default_env(settings: Values) -> str:
     """The environment of a command that names none and has these keywords."""
     own = settings.keys() & {"instance", "generator"}
     return "ClusteredBAI-v0" if own else DEFAULT_ENV

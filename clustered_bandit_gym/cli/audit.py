@@ -8,13 +8,7 @@ from typing import Literal
 
 import typer
 
-from clustered_bandit_gym.cli.app import (
-    FAILED,
-    command,
-    say,
-    seed_of,
-    show_document,
-)
+from clustered_bandit_gym.cli.app import FAILED, command, say, seed_of, show_document
 from clustered_bandit_gym.errors import UserError
 
 

@@ -225,13 +225,7 @@ def reproduce(
     from clustered_bandit_gym.reproduce import reproduce as run_reproduce
 
     played = run_reproduce(
-        figures or ["all"],
-        few(trials),
-        out,
-        seed=seed,
-        n_jobs=jobs,
-        data=data,
-        progress=not quiet,
+        figures or ["all"], few(trials), out, seed=seed, n_jobs=jobs, data=data, progress=not quiet
     )
     for name in played:
         say(f"Wrote {out / name}.png and {out / name}.csv")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import typer
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.cli.app import command, say, write
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.scoring.numbers import counted
@@ -51,16 +52,7 @@ def new(
     if sigma is None:
         sigma = float(np.ptp(support or values or (-1, 1)) / 2)
     problem = Problem(
-        n_agents,
-        n_arms,
-        n_clusters,
-        delta,
-        eta,
-        eta1,
-        sigma,
-        support,
-        epsilon,
-        max_pulls_per_agent,
+        n_agents, n_arms, n_clusters, delta, eta, eta1, sigma, support, epsilon, max_pulls_per_agent
     )
     Study(policy, problem, study, seed, values=values).close()
     say(f"{study}: next, clustered-bai study ask {shlex.quote(str(study))} -o order.csv")
@@ -180,10 +172,10 @@ def _open(path: Path) -> Study:
     return Study.open(path)
 
 
-def _from_json(text: bytes) -> dict[str, Any]:
+def _from_json(text: bytes) -> Values:
     """The arguments of `Study.tell`."""
     try:
-        told: dict[str, Any] = json.loads(text)
+        told: Values = json.loads(text)
     except ValueError as error:
         raise UserError(f"the rewards are not JSON: {error}") from None
     known = {"order", "rows", "rewards", "sums", "pulls", "counts", "key"}
@@ -192,7 +184,7 @@ def _from_json(text: bytes) -> dict[str, Any]:
     return told
 
 
-def _from_csv(text: bytes) -> dict[str, Any]:
+def _from_csv(text: bytes) -> Values:
     """The arguments of `Study.tell`; lines of one row belong together."""
     import pandas as pd
 
@@ -217,7 +209,7 @@ def _from_csv(text: bytes) -> dict[str, Any]:
     orders = numbers["order"].unique().tolist()
     if len(orders) != 1:
         raise UserError(f"expected lines of one order, got orders {orders}; tell one at a time")
-    told: dict[str, Any] = {"order": orders[0]}
+    told: Values = {"order": orders[0]}
     if "reward" in table:
         rewards = numbers.groupby("row", sort=False)["reward"].agg(list)
         return told | {"rows": rewards.index.tolist(), "rewards": rewards.tolist()}

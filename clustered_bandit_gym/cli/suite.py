@@ -54,13 +54,7 @@ def run(
 
 
 @command("suite verify")
-def verify(
-    folder: Path,
-    *,
-    replay: int = 20,
-    secret_seed: bool = False,
-    yes: bool = False,
-) -> None:
+def verify(folder: Path, *, replay: int = 20, secret_seed: bool = False, yes: bool = False) -> None:
     """Check a submission: format, digest, completeness, scores, a sample of trials. Exit code 1 on
     any mismatch.
 

@@ -6,10 +6,10 @@ Settings that the paper leaves out are our choice; the page of claims says which
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.datasets import VARIABLE
 from clustered_bandit_gym.generators import make_generator
 
@@ -23,7 +23,7 @@ AT_AGENT = "bai-cl++:verify=agent"
 #: infinite.
 INSTANCE_SEEDS = tuple(range(10))
 
-Cells = tuple[dict[str, Any], ...]
+Cells = tuple[Values, ...]
 
 
 def fifth(trials: int) -> int:

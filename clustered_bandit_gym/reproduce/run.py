@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.run import sweep
@@ -17,7 +18,7 @@ from clustered_bandit_gym.reproduce.figures import DELTA, FIGURES, OURS, Figure,
 def reproduce(
     figures: Sequence[str] = ("all",),
     trials: int = 50,
-    out: str | Path = "out/reproduce",
+    out: FilePath = "out/reproduce",
     *,
     seed: int = 0,
     n_jobs: int = -1,
@@ -57,7 +58,7 @@ def reproduce(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     played: dict[str, Played] = {}
-    how: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
+    how: Values = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
     for name in names:
         figure = FIGURES[name].on(data)
         if progress:

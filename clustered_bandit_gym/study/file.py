@@ -6,11 +6,10 @@ import hashlib
 import json
 import sqlite3
 import zlib
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.study.order import Order, Told
 
@@ -33,7 +32,7 @@ class StudyFile:
     A new file gets the facts `begin`; `facts` are those in the file.
     """
 
-    def __init__(self, path: str | Path | None, begin: dict[str, Any] | None = None) -> None:
+    def __init__(self, path: FilePath | None, begin: Values | None = None) -> None:
         name = str(path or ":memory:")
         try:
             # Autocommit: transactions begin where this class says so. A second process waits.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import FilePath, Floats, Ints, Values
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.checks import increasing, indices
@@ -100,7 +100,7 @@ class Study:
         self,
         policy: Any,
         problem: Problem,
-        path: str | Path | None = None,
+        path: FilePath | None = None,
         seed: int = 0,
         *,
         values: ArrayLike | None = None,
@@ -123,7 +123,7 @@ class Study:
         self._weights = np.ones(1) if self.values is None else self.values
         self._log: list[Order] = []
         self._recorded = self._replay()  # a policy may refuse the problem: no file yet
-        facts: dict[str, Any] = {
+        facts: Values = {
             "version": __version__,
             "policy": label_of(self.policy),
             "policy_class": path_of(type(self.policy)),
@@ -141,7 +141,7 @@ class Study:
                 raise UserError(f"{path} holds another study: {name} is {other!r}, not {value!r}")
 
     @classmethod
-    def open(cls, path: str | Path, policy: Any = None) -> Study:
+    def open(cls, path: FilePath, policy: Any = None) -> Study:
         """Resume the study in `path`; a policy that cannot be rebuilt from it must be given."""
         if not Path(path).is_file():
             raise UserError(f"there is no file {path}")
@@ -310,7 +310,7 @@ def drive(
     policy: Any,
     pull: Callable[[np.ndarray, np.ndarray, np.ndarray], Any],
     problem: Problem,
-    path: str | Path | None = None,
+    path: FilePath | None = None,
     seed: int = 0,
     *,
     values: ArrayLike | None = None,

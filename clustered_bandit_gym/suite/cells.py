@@ -12,11 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Floats, Values
 from clustered_bandit_gym.datasets.suite_v2 import Fresh, Shipped, choice, shipped
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.seeds import trial_seeds
@@ -60,13 +59,13 @@ class SuiteCell:
     name: str
     probes: str
     tags: list[str]
-    kwargs: dict[str, Any]
+    kwargs: Values
     trials: int
     quick: int
     env_id: str = "ClusteredBAI-v0"
     track: str = ""
     seed: int = 1
-    family: dict[str, Any] = field(default_factory=dict)
+    family: Values = field(default_factory=dict)
     bounds: list[float] = field(default_factory=list)
 
     @property

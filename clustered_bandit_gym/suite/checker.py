@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from clustered_bandit_gym._types import FilePath
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.play import Row, play, resolve_policies
@@ -57,7 +58,7 @@ class Check(NamedTuple):
     notes: list[str]
 
 
-def verify(folder: str | Path, replay: int = 20, trials: Sequence[Trial] | None = None) -> Check:
+def verify(folder: FilePath, replay: int = 20, trials: Sequence[Trial] | None = None) -> Check:
     """Check a submission; raises `UserError` with a plain reason. Replays run the policy's code.
 
     Args:
@@ -101,7 +102,7 @@ def verify(folder: str | Path, replay: int = 20, trials: Sequence[Trial] | None 
     return Check(trials, len(found), exact, notes)
 
 
-def checked(folder: str | Path) -> Submission:
+def checked(folder: FilePath) -> Submission:
     """A submission whose files hold together; raises `UserError` otherwise. Runs none of its code."""
     submission = load_submission(folder)
     if submission.metadata["digest"] != DIGESTS.get(submission.suite):
@@ -157,7 +158,7 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(read(path)).hexdigest()
 
 
-def fresh(folder: str | Path, seed: int | None = None, trials: int = 40) -> pd.DataFrame:
+def fresh(folder: FilePath, seed: int | None = None, trials: int = 40) -> pd.DataFrame:
     """The policy on fresh instances of every family that it solved: one line per cell.
 
     A policy that is tuned to the shipped instances shows by trials that are not "solved", or by a

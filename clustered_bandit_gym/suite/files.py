@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.outcome import without_place
 from clustered_bandit_gym.harness.output.escape import markdown, plain
@@ -27,7 +28,7 @@ MOST_BYTES = 16 * 2**20
 #: "proved": there is a proof of δ-correctness that others can read. "claimed": said without one.
 GUARANTEES = ("proved", "claimed", "none")
 #: What a row and the metadata hold, and of which types.
-FIELDS: dict[str, Any] = {
+FIELDS: Values = {
     "cell": str,
     "trial": int,
     "outcome": str,
@@ -59,7 +60,7 @@ class Submission:
     """A submission as read from its folder."""
 
     folder: Path
-    metadata: dict[str, Any]
+    metadata: Values
     rows: list[Row]
     scores: Any
 
@@ -81,7 +82,7 @@ class Submission:
         return rows_by_cell(self.rows)
 
     @property
-    def entries(self) -> dict[str, dict[str, Any]]:
+    def entries(self) -> dict[str, Values]:
         """The scores of each cell; reasons name no line of code."""
         cells = self.scores["cells"]
         return {one["cell"]: one | {"reason": without_place(one["reason"])} for one in cells}
@@ -93,7 +94,7 @@ def rows_by_cell(rows: list[Row]) -> dict[str, pd.DataFrame]:
     return {str(cell): own for cell, own in table.groupby("cell")}
 
 
-def _check(values: Any, kinds: dict[str, Any], where: str) -> None:
+def _check(values: Any, kinds: Values, where: str) -> None:
     """Refuse values that are missing, or of another type than stated, or numbers out of range."""
     for name, kind in kinds.items():
         value = values.get(name)
@@ -106,7 +107,7 @@ def _check(values: Any, kinds: dict[str, Any], where: str) -> None:
             _check(value, dict.fromkeys(value, str), f"{where}, {name}")
 
 
-def check_metadata(metadata: dict[str, Any], where: str) -> None:
+def check_metadata(metadata: Values, where: str) -> None:
     """Refuse metadata that are incomplete or malformed."""
     if metadata.get("format") != 1:
         raise UserError(f"{where}: expected a submission of format 1")
@@ -133,7 +134,7 @@ def read(path: Path) -> bytes:
     return content
 
 
-def parse(text: bytes, where: str) -> dict[str, Any]:
+def parse(text: bytes, where: str) -> Values:
     """The JSON object that `text` holds. `where` names it in errors."""
     try:
         found = json.loads(text)
@@ -144,7 +145,7 @@ def parse(text: bytes, where: str) -> dict[str, Any]:
     return found
 
 
-def load_submission(folder: str | Path) -> Submission:
+def load_submission(folder: FilePath) -> Submission:
     """Reads a submission; raises `UserError` where a file is missing or malformed."""
     folder = Path(folder)
     metadata, scores = (

@@ -13,12 +13,10 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import FilePath, Floats, Values
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.page import fill
@@ -33,7 +31,7 @@ from clustered_bandit_gym.suite.score import ratios
 _ORDER = ("rank", "rank_low", "rank_high", "vs_bound", "vs_bound_low", "vs_bound_high")
 
 
-def load_all(folders: Sequence[str | Path]) -> list[Submission]:
+def load_all(folders: Sequence[FilePath]) -> list[Submission]:
     """Submissions that may share a board; `UserError` where one is malformed or does not fit."""
     found = []
     for folder in folders:
@@ -52,14 +50,14 @@ def load_all(folders: Sequence[str | Path]) -> list[Submission]:
 
 
 @cache
-def known() -> list[dict[str, Any]]:
+def known() -> list[Values]:
     """The policies in known.json: `folder`, `policy`, `proved`, `authors`, `link`, `sources`.
 
     `proved` is true where the maintainers have read the proof behind `link` and found that it adds
     up to δ. `sources` holds the hashes of the policy's own files; {} for policies of this package.
     """
     text = files("clustered_bandit_gym.suite").joinpath("known.json").read_text("utf-8")
-    found: list[dict[str, Any]] = json.loads(text)
+    found: list[Values] = json.loads(text)
     return found
 
 
@@ -71,7 +69,7 @@ def class_of(submission: Submission) -> str:
     return "proved" if proved else "empirical"
 
 
-def standings(submissions: Sequence[Submission]) -> list[dict[str, Any]]:
+def standings(submissions: Sequence[Submission]) -> list[Values]:
     """The order: one entry per track, class and policy, in the order of the board."""
     cells = played_cells("v2", submissions[0].quick)
     found = []
@@ -84,8 +82,8 @@ def standings(submissions: Sequence[Submission]) -> list[dict[str, Any]]:
 
 def _class_standings(
     track: str, kind: str, cells: list[SuiteCell], members: list[Submission]
-) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+) -> list[Values]:
+    found: list[Values] = []
     ranked: dict[str, dict[str, Floats]] = {}
     for one in members:
         entries = [one.entries[cell.name] for cell in cells]
@@ -93,7 +91,7 @@ def _class_standings(
         reason = _unranked(kind, track, entries)
         if not reason:
             ranked[one.name] = {cell.name: ratios(cell, one.by_cell[cell.name]) for cell in solved}
-        entry: dict[str, Any] = {"track": track, "class": kind, "policy": one.name}
+        entry: Values = {"track": track, "class": kind, "policy": one.name}
         entry |= {"reason": reason, "cells": len(cells), "solved": len(solved)}
         entry |= dict.fromkeys(_ORDER)
         for name in ("busiest", "bits_per_agent", "rounds"):
@@ -116,7 +114,7 @@ def _class_standings(
     return found
 
 
-def _unranked(kind: str, track: str, entries: list[dict[str, Any]]) -> str:
+def _unranked(kind: str, track: str, entries: list[Values]) -> str:
     """Why the policy has no rank in the track; "" if it has one."""
     if track == "small-delta" and kind != "proved":
         return "only proved policies are ranked: trials cannot confirm a small δ"
@@ -128,7 +126,7 @@ def _unranked(kind: str, track: str, entries: list[dict[str, Any]]) -> str:
     return ""
 
 
-def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = ()) -> str:
+def leaderboard_page(folders: Sequence[FilePath], highlight: Sequence[str] = ()) -> str:
     """The board of the submissions in `folders` as one HTML page that fetches nothing.
 
     `highlight` names submissions to be marked.
@@ -168,6 +166,6 @@ def leaderboard_page(folders: Sequence[str | Path], highlight: Sequence[str] = (
     return fill("suite/leaderboard.html", data)
 
 
-def board_json(folders: Sequence[str | Path]) -> str:
+def board_json(folders: Sequence[FilePath]) -> str:
     """The order as JSON: one object per track, class and policy."""
     return json.dumps(standings(load_all(folders)), indent=1, allow_nan=False)

@@ -7,11 +7,9 @@ scores from the rows alone.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Floats, Values
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.plausibility import implausible, too_few_bits
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
@@ -23,7 +21,7 @@ from clustered_bandit_gym.suite.files import rows_by_cell
 ALPHA = 0.05
 
 
-def score(rows: list[Row], quick: bool, guarantee: str) -> dict[str, Any]:
+def score(rows: list[Row], quick: bool, guarantee: str) -> Values:
     """The score of one policy on suite v2: `cells`, one entry per cell that was played.
 
     `guarantee`: what the policy says of itself; names the assumptions that it relies on.
@@ -42,9 +40,7 @@ def ratios(cell: SuiteCell, rows: pd.DataFrame) -> Floats:
     return rows["pulls"].to_numpy() / cell.bounds_of(rows["trial"])
 
 
-def _entry(
-    cell: SuiteCell, rows: pd.DataFrame, alpha: float, quiet: str, guarantee: str
-) -> dict[str, Any]:
+def _entry(cell: SuiteCell, rows: pd.DataFrame, alpha: float, quiet: str, guarantee: str) -> Values:
     errors = int((rows["outcome"] == "wrong").sum())
     unfinished = _unfinished(rows)
     judged = verdict(errors, len(rows), cell.delta, alpha, unfinished=len(unfinished))

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from clustered_bandit_gym._types import FilePath
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import user_files, versions
@@ -34,7 +35,7 @@ from clustered_bandit_gym.suite.score import score
 
 def run_suite(
     spec: str,
-    folder: str | Path,
+    folder: FilePath,
     *,
     quick: bool = False,
     n_jobs: int = 1,

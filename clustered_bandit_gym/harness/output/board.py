@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.harness.output.escape import csv_text, latex, plain
 from clustered_bandit_gym.harness.output.latex import equation, pulls_table
@@ -59,19 +60,16 @@ class Board(Document):
     """
 
     def __init__(
-        self,
-        trials: Sequence[Row] | pd.DataFrame,
-        missing: int = 0,
-        reused: int = 0,
+        self, trials: Sequence[Row] | pd.DataFrame, missing: int = 0, reused: int = 0
     ) -> None:
         self.trials = frame(trials)
         self.missing = missing
         self.reused = reused
 
     @classmethod
-    def load(cls, folder: str | Path) -> Board:
+    def load(cls, folder: FilePath) -> Board:
         """The board of a store's folder, without trials of code that has changed since."""
-        with Store(folder, create=False) as store:
+        with Store(Path(folder), create=False) as store:
             board = cls(pd.DataFrame(store.columns()))
         if board.trials.empty:
             raise UserError(f"{folder} holds no finished trials")
@@ -92,7 +90,7 @@ class Board(Document):
         same = " ".join(f"{name}={setting(value)}" for name, value in settings.items())
         return plain("  ".join(filter(None, [env, same, *rest])))
 
-    def _facts(self) -> tuple[str, dict[str, Any], str, str]:
+    def _facts(self) -> tuple[str, Values, str, str]:
         """What a title says: environments, settings that are the same in all of them, seeds, and
         numbers of trials."""
         trials = self.trials
@@ -157,7 +155,7 @@ class Board(Document):
         """The summary as JSON: a list of objects."""
         return str(self.summary.to_json(orient="records", indent=1))
 
-    def export(self, path: str | Path) -> Path:
+    def export(self, path: FilePath) -> Path:
         """Write the trials as CSV, nested values as JSON text. No cell is a formula of a
         spreadsheet."""
         path = Path(path)
@@ -166,7 +164,7 @@ class Board(Document):
 
     def plot(
         self,
-        path: str | Path | None = None,
+        path: FilePath | None = None,
         x: str | None = None,
         *,
         panel: str | None = None,

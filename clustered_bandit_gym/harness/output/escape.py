@@ -12,6 +12,8 @@ from typing import Any
 
 import pandas as pd
 
+from clustered_bandit_gym.harness.settings import writable
+
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -45,5 +47,5 @@ def _csv_cell(value: Any) -> Any:
         return json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str):
         return value
-    value = value.encode("utf-8", "backslashreplace").decode("utf-8")
+    value = writable(value)
     return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value

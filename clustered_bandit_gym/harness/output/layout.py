@@ -62,7 +62,7 @@ def _texts(row: dict[Any, Any]) -> dict[str, str]:
     mark = "≥" if row["unfinished"] else ""
     figures = {head: number(row[name], mark) for head, name in (_SCORES | _CHANNEL).items()}
     half = row["pulls_high"] - row["pulls_mean"]
-    if not mark and not row["heavy_tail"] and half >= 0 and row["pulls_mean"] > 0:
+    if not mark and half >= 0 and row["pulls_mean"] > 0:
         figures["mean pulls"] += f" ±{number(100 * half / row['pulls_mean'], digits=2)}%"
     for head, name in (("median pulls", "pulls_median"), ("vs naive", "vs_naive")):
         low, high = row[f"{name}_low"], row[f"{name}_high"]

@@ -22,7 +22,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import FilePath, Floats, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.layout import Measure, axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.style import INK, style_of
@@ -103,7 +103,7 @@ def plot_board(
     return figure
 
 
-def save(figure: Figure, path: str | Path) -> None:
+def save(figure: Figure, path: FilePath) -> None:
     """Write a figure; the suffix decides the format."""
     path = Path(path)
     if path.suffix.lower() not in (".png", ".pdf", ".svg"):
@@ -137,7 +137,7 @@ def _draw(
     _draw_marks(ax, rows, at, measure, joined=x is not None)
     if measure.name == "pulls" and rows["bound_median"].notna().any():
         bound = rows.groupby(at)["bound_median"].median()
-        look: dict[str, Any] = {"color": INK, "ls": ":", "lw": 1.2, "label": "lower bound"}
+        look: Values = {"color": INK, "ls": ":", "lw": 1.2, "label": "lower bound"}
         if x is None:
             ax.axhline(bound.median(), **look)
         else:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.output.layout import axis_name, measure_of, panels_of
@@ -18,7 +18,7 @@ from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
 
 
-def write_report(folder: str | Path, path: str | Path) -> Path:
+def write_report(folder: FilePath, path: FilePath) -> Path:
     """Write the report of the store in `folder` to `path`, one HTML file."""
     path = Path(path)
     rows = Board.load(folder).trials
@@ -44,7 +44,7 @@ def report_page(rows: list[Row] | pd.DataFrame, title: str = "clustered-bai repo
     return fill("harness/output/report.html", data)
 
 
-def _sweep(board: Board) -> dict[str, Any] | None:
+def _sweep(board: Board) -> Values | None:
     """The panels of "Across settings": within a panel the points of a policy differ in the swept
     setting alone."""
     x = swept_setting(board.summary, board.varied)
@@ -57,7 +57,7 @@ def _sweep(board: Board) -> dict[str, Any] | None:
     return {"x": axis_name(x), "setting": x, "measure": measure, "panels": panels}
 
 
-def _group(trials: pd.DataFrame) -> dict[str, Any]:
+def _group(trials: pd.DataFrame) -> Values:
     """Everything about the trials of one environment and root seed."""
     board = Board(trials)
     first = trials.iloc[0]
