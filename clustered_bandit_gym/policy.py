@@ -57,11 +57,8 @@ class _Player:
 
 
 class Policy(_Player, ABC):
-    """A learner that runs at the centre of a `Federation`.
-
-    Configured by how it works, never by the instance: N, K, M, δ, η, η1 and σ come with
-    `federation.problem`.
-    """
+    """A learner that runs at the centre of a `Federation`, configured by how it works, never by the
+    instance: N, K, M, δ, η, η1 and σ come with `federation.problem`."""
 
     @abstractmethod
     def solve(self, federation: FederationView) -> np.ndarray:

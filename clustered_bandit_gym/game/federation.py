@@ -118,20 +118,15 @@ class Channel:
         return self._attempt(BudgetExceeded, self._play.order, "averages", agents, arms, times)
 
     def pull_counts(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
-        """As `pull`, and instead of averages get how often each of `reward_values` occurred: (...,
-        S).
+        """As `pull`, for how often each of `reward_values` occurred: (..., S).
 
-        Billed per row: the same order down; up one symbol out of the C(times + S − 1, S − 1)
-        possible answers.
+        Billed per row: the same order down; up one symbol out of C(times + S − 1, S − 1).
         """
         return self._attempt(BudgetExceeded, self._play.order, "counts", agents, arms, times)
 
     def report_clusters(self, labels: ArrayLike) -> None:
-        """Report the clustering that the policy has found: (N,) integer labels.
-
-        It is free and does not change the verdict; the judge uses it to separate clustering errors
-        from arm errors.
-        """
+        """Report the clustering that the policy has found, (N,) integer labels: free, and only used
+        to separate clustering errors from arm errors."""
         vector = np.asarray(labels)
         agents = self._play.agents
         if vector.shape != agents.shape or vector.dtype.kind not in "iu":
@@ -292,10 +287,7 @@ class Block:
 
     def pull(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
         """Average of `times` fresh pulls of `arms` at the agents of `rows` (integer arrays that
-        broadcast).
-
-        A grid `pull(rows[:, None], arms[None, :], n)` is the fastest form.
-        """
+        broadcast); a grid `pull(rows[:, None], arms[None, :], n)` is the fastest form."""
         return self._open_play.draw(self._ids(rows), arms, times)
 
     def pull_grid(self, times: int) -> Floats:
@@ -304,12 +296,8 @@ class Block:
         return play.draw(self._agents[:, None], play.arms[None, :], times)
 
     def pull_counts(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
-        """As `pull`, but returns how often each of `values` occurred instead of an average: (...,
-        S).
-
-        An agent sees its rewards one by one; the counts hold everything about them except their
-        order.
-        """
+        """As `pull`, for how often each of `values` occurred, (..., S): all about an agent's rewards
+        but their order."""
         return self._open_play.draw(self._ids(rows), arms, times, "counts")
 
     def random(self, size: int) -> Floats:

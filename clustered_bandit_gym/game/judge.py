@@ -35,11 +35,8 @@ class Judgement:
 
 
 def judge(instance: Instance, arms: Ints, labels: Ints | None, epsilon: float = 0.0) -> Judgement:
-    """Compare the recommended `arms` (N,) with the truth; an arm within `epsilon` of the best is
-    right.
-
-    `labels` (N,) is the clustering that the policy reported.
-    """
+    """Compare the recommended `arms` (N,), right within `epsilon` of the best, and the clustering
+    `labels` (N,) that the policy reported with the truth."""
     right = instance.good_arms(epsilon)[instance.clusters, arms]
     clustering_errors = arm_errors = None
     if labels is not None:

@@ -268,11 +268,9 @@ TABLE = (
 
 
 def as_made(payload: Any) -> Payload:
-    """`payload` built again from its content: its form and price are those that the constructor
-    finds, whatever was changed since.
+    """`payload` built again from its content, so that its form and price are the constructor's.
 
-    Raises `TypeError` for anything but the types of `TABLE`; their subclasses could carry more
-    than they pay for.
+    `TypeError` for types that are not in `TABLE`: subclasses could carry more than they pay for.
     """
     kind = type(payload)
     if kind not in [row[0] for row in TABLE]:

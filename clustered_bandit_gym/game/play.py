@@ -30,10 +30,7 @@ from clustered_bandit_gym.game.seeds import AGENTS, POLICY, REWARDS, AgentStream
 
 
 class Play:
-    """The books of one play: pulls and their rewards, the bill, and the judge.
-
-    The arguments are those of `Federation`.
-    """
+    """The books of one play; the arguments are those of `Federation`."""
 
     pulls = 0
     rounds = 0

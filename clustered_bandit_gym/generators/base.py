@@ -117,9 +117,10 @@ class InstanceGenerator(ABC):
         if self.sizes == "uniform":
             return rng.integers(self.n_clusters, size=size)
         if self.sizes == "power":
-            log_weights = self.alpha * np.log(np.arange(1, self.n_clusters + 1))
-            weights = np.exp(log_weights - log_weights.max())
-            return rng.choice(self.n_clusters, size=size, p=weights / weights.sum())
+            from scipy.special import softmax
+
+            shares = softmax(self.alpha * np.log(np.arange(1, self.n_clusters + 1)))
+            return rng.choice(self.n_clusters, size=size, p=shares)
         return shuffled(rng, np.arange(self.n_agents) % self.n_clusters, n)
 
 
