@@ -16,7 +16,7 @@ import numpy as np
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quantised, Reals, Symbol
-from clustered_bandit_gym.policies.frugal.discover import RoughMeans, stand_out
+from clustered_bandit_gym.policies.frugal.discover import RoughMeans, float32_error, stand_out
 from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, recall, top_up
 from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
 from clustered_bandit_gym.policies.sequential.cells import BettingCells, leader_pulls
@@ -106,11 +106,6 @@ def order_references(
         return (*got, 0.2 * served.values)
     off = float32_error(got)
     return got - off, got + off, served.values
-
-
-def float32_error(average: Floats) -> Floats:
-    """How far averages that arrived, as float32, may be from what was sent."""
-    return np.abs(average) * 2.0**-23 + 2.0**-126
 
 
 def measure(
@@ -245,14 +240,14 @@ def choose_tree(rough: RoughMeans, ref: References) -> list[Node]:
         return []
     # Thresholds can be sent for these arms.
     inside = ((ref.low < rough.mean) & (rough.mean < ref.high)).all(axis=0)
+    error = np.where(inside, rough.error / 2, np.inf)
 
     def grow(clusters: Ints) -> list[Node]:
         if clusters.size == 1:
             return []
         means = rough.mean[clusters]
-        gaps = np.diff(np.sort(means, axis=0), axis=0) - rough.error / 2
         # The arm and the cut with the largest gap, less half a standard deviation.
-        gaps = np.where(inside, gaps, -np.inf).T
+        gaps = (np.diff(np.sort(means, axis=0), axis=0) - error).T
         arm, cut = map(int, np.unravel_index(gaps.argmax(), gaps.shape))
         ranked = means[:, arm].argsort(kind="stable")
         lower, upper = np.split(clusters[ranked], [cut + 1])

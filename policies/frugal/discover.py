@@ -31,20 +31,10 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 
 
 # Sketches: coarse codes of a few averages.
-def sketch_pulls(levels: Levels, stage: int) -> float:
-    """Pulls of each arm. The first sketches take, in all, about the pulls that the representatives'
-    K·M arms are going to take if arms differ by √(ση), and fewer for few clusters."""
-    m = levels.m
-    hard = min(max(levels.noise, 0.25), 0.35 * m)
-    cells = levels.sketch.size * levels.drawn
-    first = max(4, ceil(hard * levels.problem.n_arms * m * levels.beaten / cells))
-    return first * levels.growth**stage
-
-
 def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
     """Where the average of each arm lies among the agent's averages; whether that is all noise."""
     cells = recall(block, levels, "sketch", levels.sketch.size)
-    top_up(block, cells, sketch_pulls(levels, stage[0]), levels.sketch)
+    top_up(block, cells, levels.sketch_pulls[stage[0]], levels.sketch)
     block.save("sketch", cells.memory)
     spread = cells.mean.std(axis=1)
     variance = (cells.variance() / cells.n).mean(axis=1)
@@ -77,8 +67,8 @@ def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, 
         return bool(noisy.mean() <= 0.5)
 
     enough = 16 * levels.noise**2
-    for stage in range(SETTINGS.codes):
-        if stage and sketch_pulls(levels, stage - 1) >= enough:
+    for stage, pulls in enumerate(levels.sketch_pulls):
+        if stage and levels.sketch_pulls[stage - 1] >= enough:
             return
         # After the first stage a few agents see whether a sketch is worth sending.
         if stage and not ask(order[:m], stage):
@@ -89,7 +79,7 @@ def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, 
             drawn = stop
             middle, distance = group(codes[order[:drawn]], m)
             if distance >= 4.2:  # standard deviations
-                yield order[middle], sketch_pulls(levels, stage)
+                yield order[middle], pulls
 
 
 def group(points: Floats, n_groups: int) -> tuple[Ints, float]:
@@ -148,9 +138,14 @@ def steps(sigma: float) -> Floats:
     return sigma * np.geomspace(1e-5, 1e4, 64)
 
 
+def float32_error(real: Floats) -> Floats:
+    """How far reals that arrived, as float32, may be from what was sent."""
+    return np.abs(real) * 2.0**-23 + 2.0**-121
+
+
 def rounding(low: Floats, step: Floats, sigma: float) -> Floats:
     """How far a mean that was sent may be from the average: half a step; `low` was a float32."""
-    off = step / 2 + np.abs(low) * 2.0**-22 + 2.0**-120
+    off = step / 2 + 2 * float32_error(low)
     # At the end of the grid the true step may be larger.
     return np.where(step >= steps(sigma)[-1], np.inf, off)
 

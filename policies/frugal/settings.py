@@ -55,6 +55,7 @@ class Levels:
         noise: σ/η: about 2·noise² pulls for each nat tell a difference of η.
         name: under which representatives keep what they see.
         sketch: (d,) the arms of a sketch, spread evenly.
+        sketch_pulls: pulls of each of them, stage by stage.
         drawn: agents that send the first sketches: clusters of one size are all met with 95%.
         beaten: M representatives, K − 1 arms that could be shown better than the best one.
         close: M representatives, M − 1 best arms of other clusters.
@@ -72,7 +73,6 @@ class Levels:
         assert m
         assert problem.eta
         self.problem = problem
-        self.growth = growth
         self.choice = choice
         self.m = m
         self.eta = problem.eta
@@ -92,6 +92,11 @@ class Levels:
         self.agent = log(agents / LIKELY)
         self.agent_again = log(agents / (1 - LIKELY))
         self.height = log(n / (s.classify * delta * (1 - LIKELY)))
+        # The first sketches take, in all, about the pulls that the representatives' K·M arms are
+        # going to take if arms differ by √(ση), and fewer for few clusters.
+        hard = min(max(self.noise, 0.25), 0.35 * m)
+        first = max(4, ceil(hard * k * m * self.beaten / (self.sketch.size * self.drawn)))
+        self.sketch_pulls = [first * growth**stage for stage in range(s.codes)]
 
 
 def recall(

@@ -8,12 +8,8 @@ import pytest
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import Problem
 from clustered_bandit_gym.game.payloads import Quantised
-from clustered_bandit_gym.policies.frugal.classify import (
-    References,
-    float32_error,
-    order_references,
-)
-from clustered_bandit_gym.policies.frugal.discover import rounding, steps
+from clustered_bandit_gym.policies.frugal.classify import References, order_references
+from clustered_bandit_gym.policies.frugal.discover import float32_error, rounding, steps
 from clustered_bandit_gym.policies.frugal.settings import Levels
 from clustered_bandit_gym.policies.sequential.betting import Bets
 from clustered_bandit_gym.policies.sequential.boundaries import half_normal
