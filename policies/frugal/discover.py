@@ -202,7 +202,7 @@ def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) ->
     batch = 0.3 * unit
     while True:
         n = cells.n
-        total = cells.n * cells.mean
+        total = n * cells.mean
         pulls = n.sum(axis=1, keepdims=True)
         others = (total.sum(axis=1, keepdims=True) - total) / (pulls - n)
         # Log-likelihood ratio of "η above the others" to "like the others".

@@ -19,22 +19,21 @@ from clustered_bandit_gym.policies.sequential.cells import At, Cells, leader_pul
 
 def race(
     block: Block, cells: Cells, live: Bools, wanted: Bools, effort: Floats, levels: Levels
-) -> Bools:
+) -> None:
     """Decide every test that seems to take at most `effort` (R,) pulls of each of its two arms.
 
-    An arm leaves `live` (R, K), which is changed, when the leader is shown better.
-    Returns (R, K) the arms of `wanted` that are shown close: less than η worse than every live arm.
+    Two sets (R, K) are changed. An arm leaves `live` when the leader is shown better, and `wanted`
+    when it is shown close: less than η worse than every live arm.
     """
     rows = np.arange(len(block))
-    close = np.zeros_like(live)
     while True:
         leader = leaders(cells.mean, live)
         top = (rows[:, None], leader[:, None])
         live &= ~cells.shows_worse(rows, leader, 0.0, levels.beaten, live)
-        row, arm = np.nonzero(wanted & ~close)
+        row, arm = np.nonzero(wanted)
         row, arm, left = cells.not_yet_close(row, arm, leader, live, levels.eta, levels.close)
-        close[row, arm] = ~left.any(axis=1)
-        hope = _pulls_of_tests(cells, live, wanted & ~close, top, levels)
+        wanted[row, arm] = left.any(axis=1)
+        hope = _pulls_of_tests(cells, live, wanted, top, levels)
         active = hope <= effort[:, None]
         # What is close to the leader waits for other live arms.
         waits = active[row, arm]
@@ -46,7 +45,7 @@ def race(
         goal[n > 1.5 * n[top] + 8] = 0.0  # these wait for the leader
         goal[top] = np.minimum(most[:, None], 2 * n[top] + 8)
         if not goal.any():
-            return close
+            return
         top_up(block, cells, goal)
 
 
@@ -114,13 +113,14 @@ def exchange(
     """
     cells = recall(block, levels, levels.name)
     before = block.load(levels.name + " live") & ~out
-    wanted = block.load(levels.name + " wanted") & ~dull
+    asked = block.load(levels.name + " wanted") & ~dull
     live = before.copy()
-    close = race(block, cells, live, wanted, effort_of(code), levels)
+    wanted = asked.copy()
+    race(block, cells, live, wanted, effort_of(code), levels)
     block.save(levels.name, cells.memory)
     block.save(levels.name + " live", live)
-    block.save(levels.name + " wanted", wanted & ~close)
-    return ArmSubset(close, within=wanted), ArmSubset(before & ~live, within=before)
+    block.save(levels.name + " wanted", wanted)
+    return ArmSubset(asked & ~wanted, within=asked), ArmSubset(before & ~live, within=before)
 
 
 def best_arms(federation: FederationView, reps: Ints, levels: Levels, together: bool) -> Ints:
@@ -156,7 +156,7 @@ def best_arms(federation: FederationView, reps: Ints, levels: Levels, together: 
         close[busy] |= shown
         live[busy] &= ~beaten
         wanted[busy] &= ~shown
-    best = live.argmax(axis=1)
+    best: Ints = live.argmax(axis=1)
     if np.any(live.sum(axis=1) != 1) or np.unique(best).size < reps.size:
         raise Stuck("two representatives have the same best arm, or one cannot find it")
-    return np.asarray(best)
+    return best
