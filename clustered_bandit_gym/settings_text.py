@@ -33,8 +33,8 @@ def parse_pairs(texts: list[str], option: str) -> dict[str, Any]:
     """Several KEY=VALUE, each key once. `option` names their origin in error messages."""
     found: dict[str, Any] = {}
     for text in texts:
-        pair = parse_pair(text)
-        if pair is None or pair[0] in found:
+        key, value = parse_pair(text) or ("", None)
+        if not key or key in found:
             raise UserError(f"{option} takes KEY=VALUE, each key once; got {text!r}")
-        found[pair[0]] = pair[1]
+        found[key] = value
     return found

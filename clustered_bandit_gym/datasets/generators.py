@@ -111,7 +111,7 @@ class Flights(FixedBandits):
             names = tuple(f"best from {airport}" for airport in flights.AIRPORTS)
         return Instance(
             rates,
-            np.arange(len(rates)),
+            range(len(rates)),
             Bernoulli(),
             arm_names=flights.AIRPORTS,
             cluster_names=names,

@@ -56,7 +56,7 @@ def _select(ratings: Source, users: Source, movies: Source, min_ratings: int) ->
         "arm_names": [titles.get(movie, f"movie {movie}") for movie in ids[enough].tolist()],
         "cluster_names": list(AGE_GROUPS.values()),
     }
-    groups = np.arange(len(AGE_GROUPS))
+    groups = range(len(AGE_GROUPS))
     # Sum over number, rounded once: equal fractions give equal floats, so ties are refused here
     # that the means of the laws would hide.
     Instance(counts @ np.arange(1, 6) / totals, groups, **names)

@@ -90,7 +90,7 @@ def differing(rng: Rng, n_agents: int, n_clusters: int, n_arms: int, spread: flo
     centres = _apart(rng, n_clusters, n_arms, n_clusters)
     own = centres[_equal(rng, n_agents, n_clusters)]
     means = own + rng.uniform(-spread, spread, own.shape)
-    return Instance(means, np.arange(n_agents), allow_overlap=True)
+    return Instance(means, range(n_agents), allow_overlap=True)
 
 
 def destinations(rng: Rng, n_agents: int, pooled: bool) -> Instance:
@@ -100,7 +100,7 @@ def destinations(rng: Rng, n_agents: int, pooled: bool) -> Instance:
     if pooled:
         return Instance(data.cluster_rates, data.clusters[chosen], Bernoulli())
     means = data.rates[chosen]
-    return Instance(means, np.arange(n_agents), Bernoulli(), allow_overlap=True)
+    return Instance(means, range(n_agents), Bernoulli(), allow_overlap=True)
 
 
 def _apart(rng: Rng, n_clusters: int, n_arms: int, n_best: int) -> Floats:

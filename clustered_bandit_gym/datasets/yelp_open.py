@@ -6,8 +6,6 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from clustered_bandit_gym._types import FilePath
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
 from clustered_bandit_gym.errors import UserError
@@ -51,7 +49,7 @@ def _select(source: Source) -> Instance:
     arms = averages.loc[:, _arms(averages)]
     return Instance(
         arms.to_numpy(),
-        np.arange(len(STATES)),
+        range(len(STATES)),
         arm_names=[str(name) for name in arms],
         cluster_names=STATES,
     )

@@ -90,7 +90,7 @@ class Channel:
             try:
                 answer = run(block, *[table[rows] for table in tables])
             finally:
-                block.close()
+                block._over = True
             payloads = _payloads(answer)
             found = [alphabet(payload) for payload in payloads]
             if form not in (None, found):
@@ -257,6 +257,7 @@ class Block:
         self.values = play.reward_values
         self._play = play
         self._whole = whole or self
+        #: The program has returned: any later use raises `PlayOver`.
         self._over = False
         self._agents: Ints = read_only(agents)
 
@@ -273,10 +274,6 @@ class Block:
         if self._whole._over:
             raise PlayOver("this block's program has returned; start another by local(...)")
         return self._play
-
-    def close(self) -> None:
-        """End the block: the program has returned, and any later use raises `PlayOver`."""
-        self._over = True
 
     def part(self, rows: ArrayLike) -> Block:
         """The agents of `rows` as a block of their own."""

@@ -94,7 +94,7 @@ class Play:
         limit = MAX_PULLS if max_pulls is None else whole(max_pulls, "max_pulls")
         self.max_pulls = min(limit, MAX_PULLS)
         self._agent_limit = problem.max_pulls_per_agent or MAX_PULLS
-        self._per_agent: Ints = np.zeros(problem.n_agents, dtype=np.int64)
+        self._per_agent = np.zeros(problem.n_agents, dtype=np.int64)
         self.pulls_by_phase: dict[str, int] = Counter()
         self.ledger = Ledger(c_b, c_r, itemise)
         #: What agents have saved: name -> array with one row per agent.

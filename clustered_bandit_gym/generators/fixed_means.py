@@ -81,9 +81,12 @@ class FixedMeans(FixedBandits):
                 "rewards must be gaussian, bernoulli, or data for a file of (cluster, arm, reward) "
                 f"rows (means alone have no law), got {self.rewards!r}"
             )
-        allow = {"allow_ties": self.allow_ties, "allow_overlap": self.allow_overlap}
-        clusters = np.arange(len(data["means"]))
-        return Instance(**{**data, "clusters": clusters, "rewards": law, **allow})
+        return Instance(
+            **{**data, "rewards": law},
+            clusters=range(len(data["means"])),
+            allow_ties=self.allow_ties,
+            allow_overlap=self.allow_overlap,
+        )
 
     def draw_clusters(self, rng: Rng, n: int | None = None) -> Ints:
         """(N,) the cluster of each agent."""
