@@ -71,8 +71,11 @@ class CollaborativeBAI(Policy):
 
         def order(counts: Floats, left: Bools) -> Ints:
             more = max(1, self.pulls_after(p, next(rounds)) - int(counts.max()))
+            # Shared out in turn, going on after the last round: agents differ by one pull at most.
+            each, rest = divmod(more, p.n_agents)
+            turn = federation.agents[:, None] - int(counts.sum()) - rest * np.arange(left.sum())
             times = np.zeros((p.n_agents, p.n_arms), dtype=np.int64)
-            times[:, left[0]] = _spread(p.n_agents, int(left.sum()), more, int(counts.sum()))
+            times[:, left[0]] = each + (turn % p.n_agents < rest)
             return times
 
         labels = np.zeros(p.n_agents, dtype=np.int64)
@@ -97,14 +100,6 @@ class CollaborativeBAI(Policy):
             precision = last * 2 ** (to_go / 2)
         spread = np.sqrt(2 * level) + np.sqrt(2 * (level + MIXING))
         return int(np.ceil(2 * (spread / precision) ** 2))
-
-
-def _spread(n_agents: int, n_arms: int, n: int, before: int) -> Ints:
-    """(N, n_arms) n pulls of each arm, shared out in turn after `before` pulls: agents differ by one
-    pull at most."""
-    each, rest = divmod(n, n_agents)
-    turn = np.arange(n_agents)[:, None] - before - rest * np.arange(n_arms)
-    return each + (turn % n_agents < rest)
 
 
 def search(

@@ -72,8 +72,8 @@ class BAICl(Policy):
             warnings.warn(
                 f"{self.name} with confidence='paper' and engine={engine!r} is not proved to be "
                 "delta-PC: the printed budgets do not add up to delta when almost every agent is "
-                "drawn in phase 1. `python -m research.counterexample` plays an instance on which "
-                "bai-cl with engine='mixture' fails. Use confidence='certified'.",
+                "drawn in phase 1; `python -m research.counterexample` plays an instance where "
+                "this fails. Use confidence='certified'.",
                 stacklevel=2,
             )
 

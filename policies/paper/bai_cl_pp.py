@@ -16,7 +16,7 @@ from clustered_bandit_gym.game.pulls import MAX_TIMES
 from clustered_bandit_gym.policies.engines.registry import get_engine
 from clustered_bandit_gym.policies.paper.bai_cl import BAICl
 from clustered_bandit_gym.policies.sequential.cells import leaders
-from clustered_bandit_gym.policy import check_choice, require
+from clustered_bandit_gym.policy import check_choice
 
 #: Tries of SE-hat before it gives up: 10^-k leaves the range of float64 soon after.
 MAX_TRIES = 300
@@ -75,13 +75,15 @@ class BAIClPlusPlus(BAICl):
 
     def _describe(self, block: Block, arm: Ints) -> tuple[Payload, ...]:
         """After Algorithm 3, line 12: fresh pulls of the new best arm."""
-        (n_clusters,) = require(self.name, block.problem, "n_clusters")
-        times = check_size(math.log(12 * n_clusters / block.problem.delta), block.problem)
+        p = block.problem
+        assert p.n_clusters
+        times = check_size(math.log(12 * p.n_clusters / p.delta), p)
         return (Reals(block.pull([0], arm, times)),)
 
     def _assign(self, federation: FederationView, rest: Ints, known: Bools, means: Floats) -> Ints:
         """Algorithm 3, lines 19 to 24, with SE-hat in line 21."""
-        (eta1,) = require(self.name, federation.problem, "eta1")
+        eta1 = federation.problem.eta1
+        assert eta1
         known_set = ArmSet(known, at_most=federation.problem.n_clusters)
         arms = np.flatnonzero(known)
 
@@ -143,6 +145,6 @@ def se_hat(n: int, attempt: Callable[[int, Ints], tuple[Ints, Bools]]) -> Ints:
 
 def check_size(log_term: float, problem: Problem) -> int:
     """⌈32σ²·log_term/η1²⌉ ≥ 1: such an average is off by η1/4 with chance 2·exp(−log_term)."""
-    (eta1,) = require(BAIClPlusPlus.name, problem, "eta1")
-    size = max(1.0, np.ceil(32 * problem.sigma**2 * log_term / eta1**2))
+    assert problem.eta1
+    size = max(1.0, np.ceil(32 * problem.sigma**2 * log_term / problem.eta1**2))
     return int(min(size, 2.0 * MAX_TIMES))  # too many pulls to be counted raise `BudgetExceeded`

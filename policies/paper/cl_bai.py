@@ -45,10 +45,9 @@ class ClBAI(Policy):
         3. phase 2, given phase 1: m calls with δ/(2m), fresh pulls: δ/2.
         Sum: δ/12 + δ/12 + δ/2 < δ.
     A cluster split into several components costs pulls and no error with δ/(2m). As printed
-    (δ/(2M)) it must be counted
-    too: e1, an arm within 2ε_R of the best dropped with an estimate too low by 7/16·ε_r (rounds
-    with ε_r ≥ 32ε_R): N·K·Σ_r (γ/(4Kr²))^0.75 ≤ N·K·0.93·γ^0.75/K^0.75 ≤ δ/12. So the printed
-    budgets add up, too, if M is true.
+    (δ/(2M)) it must be counted too: e1, an arm within 2ε_R of the best dropped with an estimate too
+    low by 7/16·ε_r (rounds with ε_r ≥ 32ε_R): N·K·Σ_r (γ/(4Kr²))^0.75 ≤ N·K·0.93·γ^0.75/K^0.75 ≤
+    δ/12. So the printed budgets add up, too, if M is true.
 
     With ε > 0 the calls of phase 2 end after ⌈log2(1/ε) + 1⌉ rounds: every arm left is within ε of
     the best, with the same probability.
