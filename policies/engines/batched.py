@@ -1,11 +1,9 @@
 """Few batches: each is as large as the estimates say that the rest of the search takes.
 
-Opt-BBAI's idea (Jin, Yang, Tang, Xiao and Xu 2024, arXiv:2310.14129): a handful of batches.
-
-A first batch estimates the means; the next ones follow the optimal proportions for the
-estimates, and are as large as these say is needed. Adapted: if a batch does not decide, the
-next one is planned in the same way, and grows by a factor between 1.5 and 6; the stopping rule
-is that of `adaptive`. For agents that are asked in rounds, a day's traffic at a time, say.
+A first batch estimates the means; the next ones follow the optimal proportions for the estimates
+(Opt-BBAI: Jin, Yang, Tang, Xiao and Xu 2024, arXiv:2310.14129). Adapted: if a batch does not
+decide, the next one is planned in the same way, and grows by a factor between 1.5 and 6; the
+stopping rule is that of `adaptive`. For agents that are asked in rounds, a day's traffic at a time.
 """
 
 from __future__ import annotations

@@ -71,18 +71,12 @@ def elimination(
     left stops pulling. With probability 1 − γ all averages of an agent are within ε_r/2 of the
     truth; then the best arm stays, and every arm 2ε_r or more below it is gone after round r.
 
-    Args:
-        arms: (k,) the arms considered; columns of the tables below.
-        gamma: error budget of each agent's call.
-        precision: play the R rounds after which arms this far below the best are gone
-            (`separating_rounds`); None runs until one arm is left. If two arms tie,
-            `BudgetExceeded` ends it.
-        within: (n, k) booleans, each agent's initial set if it is not all of `arms`.
+    With `precision` it plays the rounds after which arms that far below the best are gone
+    (`separating_rounds`). If two arms tie, `BudgetExceeded` ends it. Estimates are averages of the
+    last round that pulled an arm. See `Engine` for the other arguments and the result.
 
-    Returns:
-        active: (n, k) booleans, what is left.
-        estimates: (n, k) each arm's average in the last round that pulled it; 0 for an arm never
-            pulled.
+    Args:
+        within: (n, k) booleans, each agent's initial set if it is not all of `arms`.
     """
     rounds = separating_rounds(precision)
     active = np.ones((len(block), arms.size), dtype=bool) if within is None else within.copy()

@@ -1,9 +1,7 @@
-"""Track-and-stop: pull in the proportions that are optimal for the estimated means.
+"""Track-and-stop: pull in the proportions that are optimal for the estimated means (Garivier and
+Kaufmann 2016), among the arms that are left.
 
-Track the optimal proportions (Garivier and Kaufmann 2016) among the arms that are left.
-
-The stopping rule is not the paper's ln((1 + ln t)/γ), which is not proved, but that of
-`adaptive`. Arms that are shown to be worse are not pulled any more.
+The stopping rule is not the paper's ln((1 + ln t)/γ), which is not proved, but that of `adaptive`.
 """
 
 from __future__ import annotations
@@ -33,8 +31,7 @@ def optimal_shares(gaps: Floats) -> Floats:
     """Proportions of pulls that identify the best of unit Gaussian arms fastest.
 
     With x_a the share of arm a relative to the best arm's, all rivals are equally hard to rule out
-    when Δ_a² x_a/(1 + x_a) is the same for all, and the total is smallest where Σ_a x_a² = 1
-    (Garivier and Kaufmann 2016).
+    when Δ_a² x_a/(1 + x_a) is the same for all, and the total is smallest where Σ_a x_a² = 1.
 
     Args:
         gaps: (n, k) distance to the best mean; 0 at the best arm, the first such counts; inf for an

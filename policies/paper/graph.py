@@ -11,18 +11,11 @@ CACHED = 2**17
 
 
 def components(estimates: Floats, active: Bools, width: float) -> Ints:
-    """Components of the graph with an edge i–j where estimates differ by at most `width` on all
-    arms active at i or j.
+    """(n,) labels 0, 1, ... of components, in the order of each component's first agent.
 
-    A component grows from its first agent: its neighbours join, then theirs. Arms that nobody holds
-    do not matter.
-
-    Args:
-        estimates: (n, K).
-        active: (n, K) booleans.
-
-    Returns:
-        (n,) labels 0, 1, ... in the order of each component's first agent.
+    The graph has an edge i–j where `estimates` (n, K) differ by at most `width` on all arms that are
+    `active` (n, K) at i or j. A component grows from its first agent: its neighbours join, then
+    theirs. Arms that nobody holds do not matter.
     """
     held = active.any(axis=0)
     estimates = estimates[:, held]
