@@ -85,7 +85,6 @@ class ClusterThenBAI(Policy):
                 if not open_.any():
                     return leader
                 labels = _cluster(p, sums / n, off / n, n, m)
-        federation.report_clusters(labels)
         sizes = np.bincount(labels)
         tables = np.zeros((3, m, p.n_arms))
         for table, values in zip(tables, seen, strict=True):
@@ -96,8 +95,7 @@ class ClusterThenBAI(Policy):
             return (left * times)[labels]
 
         level = np.log(2 * m * (p.n_arms - 1) / p.delta)
-        with federation.phase("identify"):
-            return search(federation, labels, order, level, tables)[labels]
+        return search(federation, labels, order, level, tables)
 
 
 def _cluster(p: Problem, means: Floats, off: Floats, n: int, m: int) -> Ints | None:

@@ -80,10 +80,7 @@ class CollaborativeBAI(Policy):
 
         labels = np.zeros(p.n_agents, dtype=np.int64)
         level = np.log(max(1, p.n_arms - 1) / p.delta)
-        with federation.phase("identify"):
-            best = search(federation, labels, order, level, np.zeros((3, 1, p.n_arms)))
-        federation.report_clusters(labels)
-        return best[labels]
+        return search(federation, labels, order, level, np.zeros((3, 1, p.n_arms)))
 
     def pulls_after(self, p: Problem, number: int) -> int:
         """Pulls of each arm left, by all agents together, after so many rounds, at least.
@@ -109,10 +106,10 @@ def search(
     level: float,
     tables: Floats,
 ) -> Ints:
-    """(M,) the best arm of each cluster, from pulls that the agents of a cluster share.
+    """(N,) the best arm of each agent's cluster, from pulls that the agents of a cluster share.
 
     Args:
-        labels: (N,) the cluster of each agent.
+        labels: (N,) the cluster of each agent, which are reported.
         order: (counts, left) -> (N, K) the pulls of the next round, of the arms that are `left`
             (M, K) in clusters that are not finished.
         level: nats that each walk of two arms has to reach.
@@ -120,21 +117,23 @@ def search(
             rounding may have moved the sums.
     """
     p = federation.problem
+    federation.report_clusters(labels)
     total, counts, off = tables
     active = np.ones(total.shape, dtype=bool)
-    while True:
-        per_pull = 1 / np.maximum(counts, 1)
-        means = total * per_pull
-        errors = off * per_pull
-        leader, active, unfinished = eliminate(p, means, active, counts, level, errors)
-        if not unfinished.any():
-            return leader
-        times = order(counts, active & unfinished[:, None])
-        agents, arms = np.nonzero(times)
-        each = times[agents, arms]
-        cells = (labels[agents], arms)
-        np.add.at(total, cells, each * federation.pull(agents, arms, each))
-        np.add.at(counts, cells, each)
+    with federation.phase("identify"):
+        while True:
+            per_pull = 1 / np.maximum(counts, 1)
+            means = total * per_pull
+            errors = off * per_pull
+            leader, active, unfinished = eliminate(p, means, active, counts, level, errors)
+            if not unfinished.any():
+                return leader[labels]
+            times = order(counts, active & unfinished[:, None])
+            agents, arms = np.nonzero(times)
+            each = times[agents, arms]
+            cells = (labels[agents], arms)
+            np.add.at(total, cells, each * federation.pull(agents, arms, each))
+            np.add.at(counts, cells, each)
 
 
 def eliminate(
