@@ -255,7 +255,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             raise ResetNeeded(ENDED)
         kind, chosen = read_action(action, self.n_agents, self.n_arms)
         if kind == STOP:
-            return self.end_episode(0.0, 0.0, np.array(chosen), stopped=True)
+            return self.end_episode(np.array(chosen), stopped=True)
         agent, arm = chosen
         if self._local:
             # No limit here: a policy may pull exactly max_pulls times and then stop.
@@ -293,7 +293,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             if self._count < self.limit:
                 return self._observe(), reward, False, False, self.open_info(sample)
         arms = self.best_seen() if self.truncation == "answer" else self._no_arms
-        return self.end_episode(reward, sample, arms, truncated=self.truncation == "free")
+        return self.end_episode(arms, reward, sample)
 
     def best_seen(self) -> Ints:
         """(N,) each agent's empirical best arm; ties are decided by a fair draw."""
@@ -301,18 +301,13 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         return empirical_best(self._pulls, self._means, rng)
 
     def end_episode(
-        self,
-        reward: float,
-        sample: float,
-        arms: Ints,
-        *,
-        stopped: bool = False,
-        truncated: bool = False,
+        self, arms: Ints, reward: float = 0.0, sample: float = 0.0, *, stopped: bool = False
     ) -> StepResult:
         """The last step, with `arms` (N,) recommended, −1 for none.
 
-        Unless `truncated`, agents without a right arm are charged.
+        Unless it is a truncation, agents without a right arm are charged.
         """
+        truncated = self.truncation == "free" and not stopped
         clusters = self._law.clusters
         right = self._law.good[clusters, arms] & (arms >= 0)
         wrong = self.n_agents - int(np.count_nonzero(right))
@@ -333,15 +328,13 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     def _spent(self) -> Values:
         """Pulls and communication so far where a federation counts them, with local ones."""
         federation = self._federation
-        return (
-            {}
-            if federation is None
-            else {
-                "pulls": federation.pulls,
-                "pulls_per_agent": federation.pulls_per_agent,
-                "communication": federation.ledger.summary(),
-            }
-        )
+        if federation is None:
+            return {}
+        return {
+            "pulls": federation.pulls,
+            "pulls_per_agent": federation.pulls_per_agent,
+            "communication": federation.ledger.summary(),
+        }
 
     def _observe(self) -> Any:
         """The observation; in mode "human" also a picture of it."""

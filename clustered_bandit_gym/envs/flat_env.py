@@ -167,7 +167,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             raise ResetNeeded(ENDED)
         number = read_flat(action, self.stop_action)
         if number == self.stop_action:
-            return self.end_episode(0.0, 0.0, self.best_seen(), stopped=True)
+            return self.end_episode(self.best_seen(), stopped=True)
         order, arm = divmod(number, self.n_arms)
         size, agent = divmod(order, self.n_agents)
         return self._carry_out(agent, arm, self.pull_sizes[size])

@@ -170,9 +170,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         if not self.agents:
             everyone = present == 0
             answer = np.where(everyone, self._committed, -1)
-            *_, outcome = self._core.end_episode(
-                0.0, 0.0, answer, stopped=everyone, truncated=not everyone
-            )
+            *_, outcome = self._core.end_episode(answer, stopped=everyone)
             infos = {agent: outcome | info for agent, info in infos.items()}
         elif self.render_mode == "human":
             self.render()

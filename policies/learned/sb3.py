@@ -95,10 +95,11 @@ class SB3VecEnv(VecEnv):
             both = self._look({key: np.concatenate([obs[key], last[key]]) for key in obs})
             obs, last = np.split(both, [self.num_envs])
         for row, i in enumerate(ended.tolist()):
-            infos[i] = row_of(values, i)
-            infos[i]["cost"] = infos[i]["communication"]["cost"]
-            infos[i]["terminal_observation"] = row_of(last, row)
-            infos[i]["TimeLimit.truncated"] = bool(truncated[i])
+            info = row_of(values, i)
+            info["cost"] = info["communication"]["cost"]
+            info["terminal_observation"] = row_of(last, row)
+            info["TimeLimit.truncated"] = bool(truncated[i])
+            infos[i] = info
             self.reset_infos[i] = envs.told_of(i)
         return obs, rewards.astype(np.float32), dones, infos
 
