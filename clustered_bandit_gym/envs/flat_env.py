@@ -149,11 +149,15 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             gym.Env.reset(self, seed=seed)
             self._federation = None
             if self.batch_rewards is not None:
-                drawn = self._buffer.take(1, self.np_random)
-                means, clusters, best, good = (drawn[name][0] for name in Law._fields[:-1])
+                drawn, rows = self._buffer.take(1, self.np_random)
+                i = rows.start
+                means = drawn["means"][i]
+                clusters = drawn["clusters"][i]
+                best = drawn["best"][i]
+                good = drawn["good"][i]
                 self._law = Law(means, clusters, best, good, self.batch_rewards)
                 self._instance = self.fixed_instance
-                told = self.told_of(drawn, 0)
+                told = self.told_of(drawn, i)
             else:
                 told = self.told_values(self._draw_truth(episode_seeds(self.np_random)[0]))
             self._free = Simulator(self._law, self.np_random)

@@ -248,8 +248,8 @@ class InstanceBuffer:
         self._left = 0
         self._drawn: dict[str, Array] = {}
 
-    def take(self, n: int, rng: np.random.Generator) -> dict[str, Array]:
-        """The next `n` instances: arrays as in `draw_arrays`."""
+    def take(self, n: int, rng: np.random.Generator) -> tuple[dict[str, Array], slice]:
+        """The next `n` instances: arrays as in `draw_arrays`, and their rows in them."""
         if n > self._left:
             self._left = max(n, self._size)
             self._drawn = self._game.draw_arrays(rng, self._left)
@@ -257,4 +257,5 @@ class InstanceBuffer:
             self._size = max(n, min(2 * self._size, 1024, 2**18 // self._drawn["means"][0].size))
         first = len(self._drawn["means"]) - self._left
         self._left -= n
-        return {key: values[first : first + n] for key, values in self._drawn.items()}
+        # Not cut out here: that takes a single environment 1.5 µs of a reset.
+        return self._drawn, slice(first, first + n)

@@ -123,8 +123,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
 
     def begin(self, which: Ints) -> None:
         """Start an episode of each sub-environment of `which`."""
-        for key, values in self._buffer.take(which.size, self.np_random).items():
-            self._drawn[key][which] = values
+        drawn, rows = self._buffer.take(which.size, self.np_random)
+        for key, values in drawn.items():
+            self._drawn[key][which] = values[rows]
         for state in (self._pulls, self._means, self.pulls_per_agent, self._count, self._orders):
             state[which] = 0
         self._done[which] = False
