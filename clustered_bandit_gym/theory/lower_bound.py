@@ -83,10 +83,11 @@ def solve_lower_bound(
     """
     if instance.eta <= 0:
         raise UserError("no lower bound: the instance violates Assumption 1")
+    eta = instance.eta if eta is None else eta
     # η = ∞ is told where there is a single cluster: it excludes a second one, and constrains
     # nothing else.
-    single = math.isinf(instance.eta if eta is None else eta)
-    if eta is None or math.isinf(eta):
+    single = math.isinf(eta)
+    if single:
         eta = min(instance.eta, float(np.ptp(instance.means)))
     if not 0 <= eta <= instance.eta * (1 + 1e-9) + 1e-12:
         raise UserError(

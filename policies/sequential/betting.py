@@ -53,24 +53,22 @@ class Bets:
         """(...) evidence that the mean is above (`up`) or below `m` (...), from `counts` (..., S)."""
         return _logsumexp(self._wealth(counts, m, up))
 
-    def interval(self, counts: Floats, level: float) -> tuple[Floats, Floats]:
-        """Two bounds (...) on the mean, each ever wrong with probability at most exp(−level).
+    def interval(self, counts: Floats, level: float) -> Floats:
+        """(2, ...) bounds on the mean, each ever wrong with probability at most exp(−level).
 
         Evidence that the mean is above m falls with m, so the lower bound is the least m that it
         leaves standing.
         """
         mean = counts @ self.x / np.maximum(counts.sum(axis=-1), 1)
-        ends = []
-        for up in (True, False):
-            out = np.full(mean.shape, 0.0 if up else 1.0)
-            kept = mean.copy()
-            for _ in range(50):  # bisection, to 2^-50 of the range
-                middle = (out + kept) / 2
-                rejected = self.evidence(counts, middle, up) >= level
-                out = np.where(rejected, middle, out)
-                kept = np.where(rejected, kept, middle)
-            ends.append(out)
-        return ends[0], ends[1]
+        kept = np.stack([mean, mean])
+        out = np.stack([np.zeros_like(mean), np.ones_like(mean)])
+        up = out == 0
+        for _ in range(50):  # bisection, to 2^-50 of the range
+            middle = (out + kept) / 2
+            rejected = self.evidence(counts, middle, up) >= level
+            out = np.where(rejected, middle, out)
+            kept = np.where(rejected, kept, middle)
+        return out
 
     def pair(
         self,

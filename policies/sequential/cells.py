@@ -239,10 +239,10 @@ class BettingCells(Cells):
         scaled = np.clip((bound - self.low) / self.width, 0, 1)
         return self.wealth.evidence(self.counts[:, 0], scaled, up)
 
-    def interval(self, level: float) -> tuple[Floats, Floats]:
-        """(R, K) lower and upper bounds on the means, each ever wrong with probability e^−level."""
-        low, high = self.wealth.interval(self.counts, level)
-        return self.low + self.width * low, self.low + self.width * high
+    def interval(self, level: float) -> Floats:
+        """(2, R, K) bounds on the means from below and above, each ever wrong with probability
+        e^−level."""
+        return self.low + self.width * self.wealth.interval(self.counts, level)
 
     def variance(self) -> Floats:
         return self._variance(self.counts)

@@ -27,40 +27,37 @@ def accept(reps: Representatives, rest: Ints) -> Ints:
     """
     record = Record(reps.federation, reps.budgets, rest)
     record.pull_where(TUNING.start - record.n)
+    rows = np.arange(rest.size)
     while True:
         # An arm that is only good enough says nothing by Assumption 1: then all go on alone.
-        _run(record, reps.leader, reps.eta if reps.resolved.all() else None)
-        waiting = np.flatnonzero(record.settled < 0)
-        if not waiting.size:
+        eta = reps.eta if reps.resolved.all() else None
+        known = np.isin(np.arange(record.n.shape[1]), reps.leader) | (eta is None)
+        while rows.size:
+            beat(record, rows)
+            leader, needed = settle(record, rows)
+            index = np.arange(rows.size)
+            centre = leader
+            if eta is not None:
+                centre, left = accept_to(record, rows, known, eta)
+                needed &= left
+                # While the leader is not a known best arm, either may be wrong, so the leader is
+                # pulled along.
+                needed[index, leader] = True
+            needed[index, centre] = False
+            going = (record.settled[rows] < 0) & (record.live[rows] & known).any(axis=1)
+            needed &= going[:, None]
+            n = record.n[rows]
+            at = (index, centre)
+            times = np.where(needed, STEP * n + 1, 0)
+            # The arm that all others are compared with may be the wrong one: step by step.
+            goal = leader_pulls(np.where(needed, n + times, 0))
+            times[at] = np.clip(goal - n[at], 0, 2 * STEP * n[at])
+            record.pull_where(times, rows)
+            rows = rows[going]
+        rows = np.flatnonzero(record.settled < 0)
+        if not rows.size:
             return record.settled
-        reps.add(int(rest[waiting[0]]))
+        reps.add(int(rest[rows[0]]))
         resolve(reps)
-        record.settled[waiting[0]] = reps.settled[-1]
-
-
-def _run(record: Record, best: Ints, eta: float | None) -> None:
-    """Continue until each agent has an arm, or all known `best` arms are beaten at it."""
-    known = np.isin(np.arange(record.n.shape[1]), best) | (eta is None)
-    rows = np.flatnonzero(record.settled < 0)
-    while rows.size:
-        beat(record, rows)
-        leader, needed = settle(record, rows)
-        index = np.arange(rows.size)
-        centre = leader
-        if eta is not None:
-            centre, left = accept_to(record, rows, known, eta)
-            needed &= left
-            # While the leader is not a known best arm, either may be wrong, so the leader is pulled
-            # along.
-            needed[index, leader] = True
-        needed[index, centre] = False
-        going = (record.settled[rows] < 0) & (record.live[rows] & known).any(axis=1)
-        needed &= going[:, None]
-        n = record.n[rows]
-        at = (index, centre)
-        times = np.where(needed, STEP * n + 1, 0)
-        # The arm that all others are compared with may be the wrong one: step by step.
-        goal = leader_pulls(np.where(needed, n + times, 0))
-        times[at] = np.clip(goal - n[at], 0, 2 * STEP * n[at])
-        record.pull_where(times, rows)
-        rows = rows[going]
+        record.settled[rows[0]] = reps.settled[-1]
+        rows = rows[1:]

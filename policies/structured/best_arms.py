@@ -41,7 +41,7 @@ def resolve(reps: Representatives, until_twins: bool = False) -> None:
         _, needed = settle(reps, np.arange(len(reps)))
         done = bool(reps.resolved.all())
         if (reps.settled >= 0).all():
-            pulls = float(reps.n.sum())
+            pulls = reps.n.sum()
             limit = min(limit, 16 * pulls)
             reps.alike |= pulls > limit
             done = done or reps.alike or reps.all_distinct
@@ -195,8 +195,7 @@ class PullPlan:
         need = np.where(self.rival, beaten, np.inf)
         x, k = np.nonzero(elsewhere)
         y = via[x, k]
-        first = self.to_distinct[x, y]
-        need[x, k] = np.where(first > 0, first, self.close[y, k])
+        need[x, k] = np.where(self.distinct[x, y], self.close[y, k], self.to_distinct[x, y])
         now = (need <= TUNING.urgent * need.min()) & np.isfinite(need)
         goal = np.where(now & ~elsewhere, self._next(beaten, self.n), 0.0)
         x, k = np.nonzero(now & elsewhere)

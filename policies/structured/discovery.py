@@ -31,9 +31,8 @@ class Discovery:
             at full effort, and η, by which best arms differ, is not used.
 
     Attributes:
-        order: (B,) the agents, in the order in which they are drawn.
+        drawn: the record of the agents, (B,) in the order in which they are drawn.
         asked: how many of them have been drawn so far.
-        drawn: the record of the agents in this order.
         odd: (B, R) agents that look different from a representative.
         seen: (B,) effort at which the agent was last explained by some representative.
         explored: effort that all representatives have received.
@@ -68,7 +67,6 @@ class Discovery:
 
     def _start(self, order: Ints) -> None:
         """Nobody of `order` has been drawn yet."""
-        self.order = order
         self.asked = 0
         self.drawn = Record(self.reps.federation, self.reps.budgets, order)
         self.seen = np.zeros_like(order)
@@ -82,25 +80,25 @@ class Discovery:
                 self._search(waiting[: self.group])
             elif self.asked < self.most:
                 self.asked = self.most
-            elif self.raised and self.thorough and self.most < self.order.size:
+            elif self.raised and self.thorough and self.most < self.seen.size:
                 # More effort found nobody new: the missing cluster may have no agent among these.
-                self.most = min(2 * self.most, self.order.size)
+                self.most = min(2 * self.most, self.seen.size)
                 self.raised = False
             elif self.effort < self.last:
                 self.effort = min(4 * self.effort, self.last)
                 self.raised = True
-            elif self.thorough and self.asked < self.order.size:
+            elif self.thorough and self.asked < self.seen.size:
                 # The last resort: everybody once, at full effort.
-                self.asked = min(self.asked + 256, self.order.size)
+                self.asked = min(self.asked + 256, self.seen.size)
             else:
                 return False
         return True
 
     def again(self) -> None:
         """Start over with all agents that are not representatives, at full effort."""
-        self._start(self.order[~np.isin(self.order, self.reps.agents)])
+        self._start(np.setdiff1d(self.drawn.agents, self.reps.agents, assume_unique=True))
         self.effort = self.last
-        self.most = min(self.most, self.order.size)
+        self.most = min(self.most, self.seen.size)
 
     def drop(self, row: int) -> None:
         """Drop a representative that is not needed."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Array, Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.policies.sequential.cells import Cells, leaders, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
@@ -144,10 +144,10 @@ class Representatives(Record):
 
     def add(self, agent: int) -> None:
         """A new candidate, without pulls; it is the last row."""
-        self.agents = _with_row(self.agents, agent)
-        self.cells = self._make(_with_row(self.cells.memory, 0))
-        self.live = _with_row(self.live, True)
-        self.settled = _with_row(self.settled, -1)
+        self.agents = np.append(self.agents, agent)
+        self.cells = self._make(np.pad(self.cells.memory, ((0, 1), (0, 0), (0, 0))))
+        self.live = np.pad(self.live, ((0, 1), (0, 0)), constant_values=True)
+        self.settled = np.append(self.settled, -1)
         self.distinct = np.pad(self.distinct, (0, 1))
         self._set_number(np.append(self.number, len(self) + self.dropped))
 
@@ -189,8 +189,3 @@ class Representatives(Record):
         """Rows whose one live arm is also that of an earlier row: both are of one cluster."""
         only = self.live & self.resolved[:, None]
         return np.flatnonzero((only & (only.cumsum(axis=0) > 1)).any(axis=1))
-
-
-def _with_row(table: Array, value: Any) -> Array:
-    """`table` with one more row, filled with `value`."""
-    return np.concatenate([table, np.full_like(table, value, shape=(1, *table.shape[1:]))])
