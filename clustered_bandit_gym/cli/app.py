@@ -54,6 +54,8 @@ suite = typer.Typer(
 )
 app.add_typer(study, name="study")
 app.add_typer(suite, name="suite")
+#: What makes a verb.
+Verb = Callable[..., None]
 GROUPS = {"": app, "study": study, "suite": suite}
 
 
@@ -63,9 +65,7 @@ def say(text: str, **style: Any) -> None:
 
 
 def few(trials: int) -> int:
-    """The trials to play: those asked for, or three where CLUSTERED_BANDIT_QUICK is set, to try a
-    command out.
-    """
+    """`trials`, or three where CLUSTERED_BANDIT_QUICK is set, to try a command out."""
     return min(trials, 3) if os.environ.get("CLUSTERED_BANDIT_QUICK") else trials
 
 
@@ -270,13 +270,13 @@ class Command(TyperCommand):
             raise typer.Exit(BUG) from None
 
 
-def command(verb: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(verb: str) -> Callable[[Verb], Verb]:
     """Register a function as a verb such as "compare" or "study new".
 
     Its parameters before ``*`` are arguments, the others options.
     """
 
-    def register(function: Callable[..., None]) -> Callable[..., None]:
+    def register(function: Verb) -> Verb:
         parameters = []
         for name, one in inspect.signature(function, eval_str=True).parameters.items():
             text = HELP.get(f"{verb} {name}") or HELP[name]

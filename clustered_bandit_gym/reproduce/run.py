@@ -57,7 +57,7 @@ def reproduce(
         )
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    played: dict[str, Played] = {}
+    played = {}
     how: Values = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
     for name in names:
         figure = FIGURES[name].on(data)

@@ -145,10 +145,9 @@ class Reader(NamedTuple):
     def _check(self, what: str, numbers: Floats, rows: Ints, among: Floats | None = None) -> None:
         """Refuse numbers (of these rows) outside of the support, up to rounding, or not `among`
         these values."""
-        expected = "finite numbers"
-        if self.support is not None:
-            expected = "numbers from {:g} to {:g}".format(*self.support)
-        nearest = np.clip(numbers, *(self.support or (None, None)))
+        low, high = self.support or (-np.inf, np.inf)
+        expected = f"finite numbers from {low:g} to {high:g}"
+        nearest = np.clip(numbers, low, high)
         possible = np.isfinite(numbers) & np.isclose(numbers, nearest, 1e-9, 1e-9)
         if among is not None:
             expected = " or ".join(f"{value:g}" for value in among)

@@ -93,7 +93,7 @@ def plan(
             guess, n_agents=n_agents, shape=(n_clusters, n_arms), gaps=gaps, rewards=law
         )
     settings = {"delta": 0.05, "max_pulls": 10**10} | settings
-    names = list(policies or POLICIES)
+    names = policies or POLICIES
     rows = evaluate(names, trials=trials, progress=False, bound=False, **settings).trials
     rows["wrong"] = rows.outcome == "wrong"
     rows["note"] = rows.message.astype(str).str.partition(";")[0]

@@ -184,13 +184,8 @@ def fresh(folder: FilePath, seed: int | None = None, trials: int = 40) -> pd.Dat
 def replayed(
     metadata: Mapping[str, Any], source: Path, trials: Sequence[Trial], secret: int | None = None
 ) -> list[Row]:
-    """The row of each trial. Of one that ends the process: cell, trial and outcome "crash" alone.
-
-    Args:
-        metadata: of the submission: `suite`, `policy` and `sources`.
-        source: the folder with the listed sources.
-        trials: (cell, trial) of each.
-        secret: on fresh instances that this seed draws.
+    """The row of each (cell, trial), played with the listed sources in `source`; of one that ends
+    the process cell, trial and outcome "crash" alone. `secret` is the seed of fresh instances.
     """
     rows: list[Row] = []
     # Options: no variables of the environment, no unsafe path, no compiled files written.

@@ -153,7 +153,7 @@ def load_submission(folder: FilePath) -> Submission:
     )
     check_metadata(metadata, f"{folder}/metadata.json")
     path = folder / "rows.jsonl.gz"
-    rows: list[Row] = []
+    rows = []
     # Line by line: a short file may have millions, and the first bad one ends it.
     for place, line in enumerate(io.BytesIO(read(path)), start=1):
         where = f"{path}, line {place}"

@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from clustered_bandit_gym._types import FilePath, Floats, Values
+from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.page import fill
@@ -57,8 +57,7 @@ def known() -> list[Values]:
     up to δ. `sources` holds the hashes of the policy's own files; {} for policies of this package.
     """
     text = files("clustered_bandit_gym.suite").joinpath("known.json").read_text("utf-8")
-    found: list[Values] = json.loads(text)
-    return found
+    return list(json.loads(text))
 
 
 def class_of(submission: Submission) -> str:
@@ -83,8 +82,8 @@ def standings(submissions: Sequence[Submission]) -> list[Values]:
 def _class_standings(
     track: str, kind: str, cells: list[SuiteCell], members: list[Submission]
 ) -> list[Values]:
-    found: list[Values] = []
-    ranked: dict[str, dict[str, Floats]] = {}
+    found = []
+    ranked = {}
     for one in members:
         entries = [one.entries[cell.name] for cell in cells]
         solved = [cell for cell in cells if one.entries[cell.name]["solved"]]

@@ -66,9 +66,7 @@ Pulls = Mapping[str, Mapping[str, Floats]]
 def charged(solved: Pulls, cells: Iterable[str]) -> Pulls:
     """Pulls of the cells that each policy solves, and the charge of those that it does not.
 
-    Args:
-        solved: the pulls of each policy on the cells that it solves.
-        cells: those that somebody solves; others say nothing about the order.
+    `cells` are those that somebody solves; others say nothing about the order.
     """
     worst = {
         cell: max(own[cell].mean() for own in solved.values() if cell in own) for cell in cells
@@ -89,11 +87,8 @@ def ranks(pulls: Pulls, cells: Collection[str]) -> dict[str, int]:
 
 
 def rank_ranges(pulls: Pulls, tags: Mapping[str, Sequence[str]]) -> dict[str, tuple[int, int]]:
-    """For each policy the least and largest rank when any one tag is left out.
-
-    Args:
-        tags: cell -> its tags, for the cells that somebody solves.
-    """
+    """For each policy the least and largest rank when any one tag is left out; `tags` has those of
+    the cells that somebody solves."""
     every = {tag for own in tags.values() for tag in own}
     left = [[cell for cell, own in tags.items() if tag not in own] for tag in every]
     places = [ranks(pulls, cells) for cells in left if cells]

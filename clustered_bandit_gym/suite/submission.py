@@ -83,7 +83,7 @@ def run_suite(
             f"{folder} holds a finished submission; choose another --out, or replace it with "
             "--overwrite"
         )
-    rows: list[Row] = []
+    rows = []
     cells = played_cells("v2", quick)
     if progress and not hasattr(policy, "solve"):
         text = "This policy pulls one by one, which takes hours where a `solve` takes minutes"

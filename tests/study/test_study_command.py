@@ -203,7 +203,7 @@ def test_a_report_promises_only_what_the_policy_does(guarantee: str, promised: b
         ("order,row,sum\n1,0,1\n1,0,1\n", "different rows"),
         ("order,row,reward\n1,2.5,1\n", "row indices must be integers"),
         ("order,row,reward\n1,x,1\n", "line 2: row must be a number, got x"),
-        ("order,row,sum\n1,0,9999\n", "rewards are numbers from 0 to 1"),
+        ("order,row,sum\n1,0,9999\n", "rewards are finite numbers from 0 to 1"),
         ("order,reward\n1,1\n", "expected the columns order, row"),
         ("order,agent,arm,reward\n1,0,0,1\n", "expected the columns order, row"),
         ('{"order": 1, "reward": 1}', "JSON rewards have order"),

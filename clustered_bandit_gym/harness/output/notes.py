@@ -16,7 +16,7 @@ def notes_of(
     """The notes of a board with this summary of these trials, of which `missing` more were asked
     for."""
     where = places(summary, varied)
-    notes: list[str] = []
+    notes = []
     if missing:
         notes.append(f"Interrupted: {missing:,} trials were not played.")
     if "no_key" in trials:
