@@ -16,7 +16,6 @@ import os
 import signal
 import sys
 import threading
-from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import as_completed
 from contextlib import ExitStack, contextmanager, suppress
@@ -56,34 +55,35 @@ def play_in_processes(
     """Play the tasks in `n_jobs` new processes; yields (task, row). One process keeps their order."""
     packed = pack(work)
     left = dict.fromkeys(tasks)
-    deaths: Counter[Task] = Counter()
-    starts = 0
+    killed: set[Task] = set()
+    idle = False
     while left:
         try:
             with _sigterm(), _workers(packed, min(n_jobs, len(left))) as pool:
                 sent = {pool.schedule(_play, (one,), timeout=max_seconds): one for one in left}
                 for future in as_completed(sent):
                     task = sent.pop(future)
-                    row = _row_of(future, work, task, deaths, max_seconds)
+                    row = _row_of(future, work, task, killed, max_seconds)
                     if row is not None:
                         del left[task]
-                        starts = 0
+                        idle = False
                         yield task, row
         except (RuntimeError, OSError, EOFError) as error:
             # All workers died while they had no trial. Start new ones; if these die as well, they
             # cannot start at all.
-            starts += 1
-            if starts > 1:
+            if idle:
                 raise UserError(
                     f"worker processes cannot start here ({str(error) or type(error).__name__}; "
                     "perhaps too little memory); --jobs 1 plays without them"
                 ) from error
+            idle = True
 
 
 def _row_of(
-    future: Any, work: Work, task: Task, deaths: Counter[Task], max_seconds: float | None
+    future: Any, work: Work, task: Task, killed: set[Task], max_seconds: float | None
 ) -> Row | None:
-    """The row of a trial that has ended, or None if it must be played again."""
+    """The row of a trial that has ended, or None if it must be played again, since a signal from
+    outside ended it; it is then in `killed`."""
     from pebble import ProcessExpired
 
     try:
@@ -92,18 +92,18 @@ def _row_of(
         message = f"no answer after {max_seconds:g} seconds"
         return work.lost(task, "timeout", message) | {"seconds": float(max_seconds or 0)}
     except ProcessExpired as error:
-        deaths[task] += 1
         code = error.exitcode
         from_outside = code in (-signal.SIGTERM, -9, _LOST_CONNECTION)  # as a rule
-        if from_outside and deaths[task] == 1:
+        if from_outside and task not in killed:
+            killed.add(task)
             return None
         cause = "EXIT"
         with suppress(ValueError):  # not a signal, or one without a name
             cause = signal.Signals(-code).name
         message = f"the trial's process ended: {cause}({code})"
-        return work.lost(task, "crash", message) | {"attempts": deaths[task]}
-    if deaths[task]:
-        row |= {"attempts": 1 + deaths[task], "killed": deaths[task]}
+        return work.lost(task, "crash", message) | {"attempts": 1 + (task in killed)}
+    if task in killed:
+        row |= {"attempts": 2, "killed": 1}
     return row
 
 

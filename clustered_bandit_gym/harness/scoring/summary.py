@@ -102,7 +102,10 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
     trials = len(own)
     errors = int((outcome == "wrong").sum())
     unfinished = int(outcome.isin(UNFINISHED).sum())
-    retried = _retried(own)
+    # A policy that raises when it expects to be wrong would otherwise be played again until it is
+    # right. Attempts that a signal from outside ended are not the policy's.
+    killed = own["killed"].fillna(0) if "killed" in own else 0
+    retried = int(((outcome == "solved") & (own["attempts"] - killed > 1)).sum())
     delta = float(own["delta"].iloc[0])
     judged = verdict(errors, trials, delta, unfinished=unfinished + retried)
     doubt = _doubt(own, delta)
@@ -148,15 +151,6 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "suspicious_communication": int(own["suspicious_communication"].sum()),
         "delta": delta,
     }
-
-
-def _retried(own: pd.DataFrame) -> int:
-    """Right answers of trials whose first attempt raised. The verdict takes them for unfinished: a
-    policy that raises when it expects to be wrong would otherwise be played again until it is
-    right."""
-    # Attempts that a signal from outside ended are not the policy's.
-    killed = own["killed"].fillna(0) if "killed" in own else 0
-    return int(((own["outcome"] == "solved") & (own["attempts"] - killed > 1)).sum())
 
 
 def _doubt(own: pd.DataFrame, delta: float) -> str:

@@ -171,11 +171,11 @@ def _more(against: int, trials: int, delta: float, alpha: float) -> int:
 
     The upper end falls with n once S/n ≤ δ, where alone a PASS is possible: bisection finds m.
     """
-
-    def passes(more: int) -> Any:
-        return confidence_sequence(against, trials + more, alpha, delta)[1] <= delta
-
-    return bisect_left(range(MANY_TRIALS + 1), True, key=passes)
+    return bisect_left(
+        range(MANY_TRIALS + 1),
+        True,
+        key=lambda more: confidence_sequence(against, trials + more, alpha, delta)[1] <= delta,
+    )
 
 
 def _what_would_change(more: int, high: float, unfinished: int, hopeless: bool) -> str:
