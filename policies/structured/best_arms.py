@@ -204,7 +204,9 @@ class PullPlan:
         at = np.zeros_like(now)
         at[y[apart], k[apart]] = True  # one y may serve many x
         self._aim_at_closeness(at, goal)
-        tell = np.triu(~self.distinct, 1) & self.only_distinct
+        tell = np.zeros_like(self.distinct)
+        if self.only_distinct:
+            tell = np.triu(~self.distinct, 1)
         tell[x, y] = ~apart
         x, y = np.nonzero(tell)
         arm = self.telling[x, y]

@@ -56,11 +56,13 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> Bools:
 
 
 # Rule (a), for representatives (event 1) and for agents on their own (event 4).
-def beat(record: Record, rows: Ints) -> None:
-    """Arms of agents `rows` that are shown worse than the leader leave the live sets."""
+def beat(record: Record, rows: Ints) -> Ints:
+    """Arms of agents `rows` that are shown worse than the leader leave the live sets. Returns the
+    leaders (rows,)."""
     live = record.live[rows]
     leader = leaders(record.mean[rows], live)
     record.live[rows] &= ~record.cells.shows_worse(rows, leader, 0.0, record.to_beat[rows], live)
+    return leader
 
 
 def settle(record: Record, rows: Ints) -> tuple[Ints, Bools]:
@@ -99,13 +101,13 @@ def eliminate(reps: Representatives) -> None:
     A live set that rule (b) would empty is left as it is. That happens only after an error; the
     play must end.
     """
-    beat(reps, np.arange(len(reps)))
+    leader = beat(reps, np.arange(len(reps)))
     if reps.eta is None:
         return
     task = reps.live & ~reps.resolved[:, None]
     # Arm k leaves x if k is close at some y that is distinct from x: only such y, k matter.
     y, k = np.nonzero(reps.distinct @ task)
-    y, k, left = reps.cells.not_yet_close(y, k, reps.leader, reps.live, reps.eta, reps.to_be_close)
+    y, k, left = reps.cells.not_yet_close(y, k, leader, reps.live, reps.eta, reps.to_be_close)
     close = np.zeros_like(task)
     close[y, k] = ~left.any(axis=1)
     shrunk = reps.live & ~(reps.distinct @ close)
