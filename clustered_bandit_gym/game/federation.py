@@ -253,7 +253,8 @@ class Block:
     """
 
     def __init__(self, play: Play, agents: Ints, whole: Block | None = None) -> None:
-        self.problem = play.told
+        # A copy for each block: what one writes into it, no other one reads.
+        self.problem: Problem = whole.problem if whole else copy(play.told)
         self.values = play.reward_values
         self._play = play
         self._whole = whole or self

@@ -11,17 +11,20 @@ write to a file, to `sys`, or to the objects of an installed library.
 
 from __future__ import annotations
 
+import builtins
+import dis
 import gc
 import inspect
 import io
 import os
 import pickle
 import random
-from collections.abc import Callable
-from functools import cache
+import sys
+from collections.abc import Callable, Iterator
+from functools import _lru_cache_wrapper, cache, lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -33,6 +36,11 @@ Program = Callable[..., Any]
 
 COPIES = "programs run on copies; return what the centre needs"
 GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
+#: Types of data, and of what only holds things that the garbage collector shows.
+_DATA = {
+    *(NoneType, bool, int, float, complex, str, bytes, np.bool_, np.int64, np.float64),
+    *(tuple, list, dict, CellType, MethodType, partial),
+}
 #: Flag of classes that are made at run time, as by a class statement.
 _HEAP_TYPE = 1 << 9
 
@@ -60,7 +68,7 @@ class Isolation:
         name = program_name(program)
 
         def run(block: Any, *values: np.ndarray) -> Any:
-            copy = pickle.loads(data)
+            copy = Loader(io.BytesIO(data)).load()
             self._ran[name] = data, copy
             return copy(block, *[value.copy() for value in values])
 
@@ -70,7 +78,7 @@ class Isolation:
         """Which variables the programs changed in vain, as a hint for the author; "" for none."""
         names: set[str] = set()
         for data, copy in self._ran.values():
-            other = self._variables(copy) - self._variables(pickle.loads(data))
+            other = self._variables(copy) - self._variables(Loader(io.BytesIO(data)).load())
             names |= {f"`{name}`" for name, _ in other}
         changed = ", ".join(sorted(names))
         return f"a local program changed {changed}, but {COPIES}" if changed else ""
@@ -114,12 +122,16 @@ def is_ours(program: Program) -> bool:
             continue
         seen.add(id(value))
         if kind is FunctionType:
-            ours = is_own(value.__code__.co_filename)
+            module = sys.modules.get(value.__module__)
+            own_globals = getattr(module, "__dict__", None) is value.__globals__
+            ours = own_globals and is_own(value.__code__.co_filename)
             todo += [value.__closure__, value.__defaults__, value.__kwdefaults__]
         elif isinstance(value, type):
             ours = not is_foreign(home(value))
+        elif kind is np.ndarray:
+            ours = not value.dtype.hasobject
         else:
-            ours = kind.__module__ == "builtins" or not is_foreign(home(kind))
+            ours = kind in _DATA or is_own(file_of(home(kind)))
             todo += gc.get_referents(value)
         if not ours:
             return False
@@ -133,11 +145,17 @@ def home(thing: Any) -> ModuleType | None:
     return found[0] if found else None
 
 
+def file_of(module: ModuleType | None) -> str:
+    """The file of a module, or the first folder of a package without one; "" for built-in ones."""
+    names = {} if module is None else vars(module)
+    return names.get("__file__") or next(iter(names.get("__path__", ())), "")
+
+
 def is_foreign(module: ModuleType | None) -> bool:
     """Whether the module is the user's: its functions, classes and variables are copied."""
     if module is None or module.__name__ == "__main__":
         return True
-    file = vars(module).get("__file__")
+    file = file_of(module)
     return not is_installed(file) if file else module.__spec__ is None
 
 
@@ -163,6 +181,21 @@ def is_installed(file: str) -> bool:
     standard = path.is_relative_to(library) or path.is_relative_to(library.resolve())
     third_party = {"site-packages", "dist-packages"} & set(path.parts)
     return is_own(file) or standard or bool(third_party)
+
+
+def imports_of(code: CodeType) -> Iterator[str]:
+    """The modules, and names in them, that a function imports while it runs, and so do those inside
+    of it."""
+    name = ""
+    for step in dis.get_instructions(code):
+        if step.opname == "IMPORT_NAME":
+            name = step.argval
+            yield name
+        elif step.opname == "IMPORT_FROM":
+            yield f"{name}.{step.argval}"
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from imports_of(inner)
 
 
 # --- how it is copied -----------------------------------------------------------------------------
@@ -198,13 +231,54 @@ class Copier(Pickler):  # type: ignore[misc]
         if isinstance(getattr(obj, "__self__", None), GENERATORS):
             raise TypeError("a generator of the centre; block.random(...) draws at the agents")
         if isinstance(obj, ModuleType) and is_foreign(obj):
-            loading = ("__builtins__", "__loader__", "__spec__", "__cached__")
+            loading = ("__builtins__", "__loader__", "__spec__", "__cached__", "__path__")
             state = {name: value for name, value in vars(obj).items() if name not in loading}
             return ModuleType, (obj.__name__,), state
-        if isinstance(obj, FunctionType) and is_foreign(home(obj)):
-            return self._dynamic_function_reduce(obj)
-        if isinstance(obj, type) and obj.__flags__ & _HEAP_TYPE and is_foreign(home(obj)):
-            # Without the id by which cloudpickle would find the original class in this process.
-            make, (*arguments, _, extra), *rest = _dynamic_class_reduce(obj)
-            return make, (*arguments, None, extra), *rest
-        return super().reducer_override(obj)
+        made_by_code = isinstance(obj, type) and obj.__flags__ & _HEAP_TYPE
+        by_name = not (made_by_code or isinstance(obj, FunctionType | _lru_cache_wrapper))
+        if by_name or not is_foreign(home(obj)):
+            return super().reducer_override(obj)
+        if isinstance(obj, _lru_cache_wrapper):
+            return cached_again, (obj.__wrapped__, obj.cache_parameters())
+        if isinstance(obj, FunctionType):
+            _, arguments, *rest = self._dynamic_function_reduce(obj)
+            return make_function, arguments, *rest
+        # Without the id by which cloudpickle would find the original class in this process.
+        make, (*arguments, _, extra), *rest = _dynamic_class_reduce(obj)
+        for name, value in vars(obj).items():
+            # cloudpickle leaves out what a base has, too; another base may come before it.
+            if any(vars(base).get(name) is value is not None for base in obj.__bases__):
+                rest[0][0][name] = value
+        return make, (*arguments, None, extra), *rest
+
+
+class Loader(pickle.Unpickler):
+    """Makes the copy. Nothing of a user's module comes in by reference."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        if is_foreign(sys.modules.get(module)):
+            raise pickle.UnpicklingError(f"strict mode: {module}.{name} cannot be copied: {COPIES}")
+        return found
+
+
+def make_function(code: CodeType, names: dict[str, Any], *rest: Any) -> FunctionType:
+    """A copied function, with an `import` of its own."""
+    names["__builtins__"] = vars(builtins) | {"__import__": _import}
+    return FunctionType(code, names, *rest)
+
+
+def _import(name: str, *rest: Any) -> ModuleType:
+    """`import` in a copied program: a user's own modules are copied only if imported outside."""
+    module = builtins.__import__(name, *rest)
+    if is_foreign(module):
+        raise ImportError(
+            f"strict mode: import {name} at the top of the file, not within a local program: "
+            f"{COPIES}"
+        )
+    return module
+
+
+def cached_again(function: Program, parameters: dict[str, Any]) -> Any:
+    """A copy of what `lru_cache` makes, with an empty cache."""
+    return lru_cache(**parameters)(function)

@@ -30,7 +30,7 @@ from importlib.metadata import distributions, version
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
 
@@ -40,7 +40,9 @@ from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.isolation import (
     GENERATORS,
     Copier,
+    cached_again,
     home,
+    imports_of,
     is_foreign,
     is_installed,
     package_folders,
@@ -159,7 +161,8 @@ def env_key(env_id: str, kwargs: dict[str, Any]) -> str:
     spec = gym.registry[env_id.rpartition(":")[2]]
     data = os.environ.get(VARIABLE)
     parts: list[Any] = [data, spec, sorted(kwargs.items())]
-    for text in (spec.entry_point, (spec.kwargs | kwargs).get("generator")):
+    wrappers = [one.entry_point for one in spec.additional_wrappers]
+    for text in (spec.entry_point, *wrappers, (spec.kwargs | kwargs).get("generator")):
         if isinstance(text, str) and ":" in text:
             parts.append(load_object(text, f"environment {env_id!r}"))
     return f"{env_id} {_digest(parts, [*kwargs.values(), data])}"
@@ -178,7 +181,8 @@ def _digest(value: Any, settings: Iterable[Any]) -> str:
                     parts.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
         if writer.foreign:
             # The user's code may reach any loaded module by ways that no text shows.
-            files = user_files(user_modules())  # imports packages: their variables count, too
+            # Importing packages comes first: their variables count, too.
+            files = user_files({*user_modules(), *writer.imported})
             parts += [(name, _content(str(file))) for name, file in files.items()]
             parts += [(name, _plain_variables(one)) for name, one in user_modules().items()]
             parts += _installed_versions()
@@ -215,6 +219,7 @@ class _Writer(Copier):
 
     Attributes:
         foreign: whether a value refers to code beyond this package and what it computes with.
+        imported: what the user's functions import while they run.
     """
 
     federation = None
@@ -222,6 +227,7 @@ class _Writer(Copier):
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
         self.foreign = False
+        self.imported: set[str] = set()
 
     def persistent_id(self, value: Any) -> Any:
         """What stands for a value whose pickle would miss a file, or differ where it is equal."""
@@ -230,7 +236,7 @@ class _Writer(Copier):
             return f"{value!r} {_content(os.fsdecode(value))}"
         if kind in (set, frozenset):
             return kind.__name__, sorted(value, key=repr)
-        return f"instance {instance_digest(value)}" if kind is Instance else None
+        return None
 
     def reducer_override(self, value: Any) -> Any:
         """What `value` consists of; functions and classes by value if they are the user's."""
@@ -240,10 +246,15 @@ class _Writer(Copier):
         if isinstance(value, (*GENERATORS, io.IOBase)):  # by their state; files have none
             return value.__reduce_ex__(2)
         if isinstance(value, _lru_cache_wrapper):
-            return cache, (value.__wrapped__,)
+            return cached_again, (value.__wrapped__, value.cache_parameters())
+        if isinstance(value, TypeVar):  # cloudpickle gives it a number that is new in each process
+            return TypeVar, (value.__name__, *value.__constraints__)
+        if type(value) is Instance:
+            return Instance, (instance_digest(value),), value.rewards
         named = isinstance(value, FunctionType | BuiltinFunctionType | type | ModuleType)
         users = named and self._is_users(value)
         if users and isinstance(value, FunctionType):
+            self.imported |= set(imports_of(value.__code__))
             return FunctionType, (value.__code__,), _state(value)
         reduced = super().reducer_override(value)
         if users and isinstance(value, type) and len(reduced) > 2:  # not `NoneType`

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import sys
@@ -103,6 +104,28 @@ def test_a_program_that_cannot_be_copied_says_why() -> None:
     assert "programs run on copies; return what the centre needs" in failure
 
 
+class ByName:
+    """An object that pickles itself by its name."""
+
+    def __reduce__(self) -> str:
+        return "BY_NAME"
+
+
+BY_NAME: Any = ByName()
+
+
+def test_an_object_that_pickles_itself_by_its_name_is_no_letter_box() -> None:
+    view = strict_view()
+
+    def program(block: Any) -> None:
+        BY_NAME.found = block.pull_grid(10)
+
+    with pytest.raises(ProgramFailed):
+        view.local(view.agents, program)
+    assert "BY_NAME cannot be copied" in str(view._play.failure)
+    assert not hasattr(BY_NAME, "found")
+
+
 MINE = """
 __name__ = "clustered_bandit_gym.mine"
 FOUND = []
@@ -174,9 +197,59 @@ def test_what_the_agents_are_told_is_no_letter_box() -> None:
     assert view.problem.delta == 0.1
 
 
+def test_what_one_block_is_told_is_no_letter_box_for_the_next() -> None:
+    view = strict_view()
+
+    def program(block: Any) -> Reals:
+        before = block.problem.delta
+        object.__setattr__(block.problem, "delta", 0.7)
+        return Reals(np.full((1, 1), before))
+
+    seen = view.local(view.agents, program).ravel().tolist()
+    assert seen == pytest.approx([0.1] * view.problem.n_agents)
+
+
+def test_a_cached_helper_of_the_program_is_copied_with_it() -> None:
+    @functools.cache
+    def twice(n: int) -> int:
+        return 2 * n
+
+    view = strict_view()
+    found = view.local(view.agents, lambda block: cbg.Symbol(np.full(len(block), twice(3)), 8))
+    assert found.tolist() == [6] * view.problem.n_agents
+
+
+def test_a_copied_class_keeps_an_attribute_that_another_base_has_first() -> None:
+    class Base:
+        times = 3
+
+    class First(Base):
+        pass
+
+    class Second:
+        times = 5
+
+    class Both(First, Second):
+        times = Second.times
+
+    view = strict_view()
+    found = view.local(view.agents, lambda block: cbg.Symbol(np.full(len(block), Both.times), 8))
+    assert found.tolist() == [5] * view.problem.n_agents
+
+
 def test_the_package_is_known_by_its_folders() -> None:
     assert Path(cbg.__file__).parent in isolation.package_folders()
     assert isolation.is_own(cbg.policies.NaiveSE.solve.__code__.co_filename)
     assert not isolation.is_own(__file__)
     assert not isolation.is_installed(__file__)
     assert all(map(isolation.is_installed, (os.__file__, np.__file__, cbg.__file__)))
+
+
+def test_a_file_name_of_the_package_proves_nothing() -> None:
+    """A program that is compiled under a name of the package's files has variables of its own."""
+    source = "def program(block):\n    found.append(block.pull_grid(1))\n"
+    names: dict[str, Any] = {"found": [], "__name__": isolation.__name__}
+    exec(compile(source, isolation.__file__, "exec"), names)
+    view = strict_view(2)
+    view.local(view.agents, names["program"])
+    assert names["found"] == []

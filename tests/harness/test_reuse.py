@@ -22,6 +22,7 @@ import pytest
 from harness_players import TINY, USER_MODULE, Empirical
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.harness.identity import env_key, policy_key
 
 SMALL: dict[str, Any] = {
     "env_id": "ClusteredBAI-v0",
@@ -144,6 +145,50 @@ def test_an_imported_module_that_was_edited(
         mine = user("mine_of_reuse", mine_of_reuse=text, **({"conf_of_reuse": conf} | modules)).Mine
         assert pulls(mine(), tmp_path / "out") == [times, times]
     assert len(cbg.Store(tmp_path / "out")) == 4
+
+
+def test_what_a_policy_of_a_script_imports_while_it_plays(tmp_path: Path, user: Any) -> None:
+    """A script, or a cell of a notebook, has no file under its module's name."""
+    for inside in ("from conf_of_reuse import TIMES", "import conf_of_reuse\n        TIMES = 3"):
+        keys = set()
+        for times in (3, 5):
+            user(None, conf_of_reuse=f"TIMES = {times}")
+            scope: dict[str, Any] = {"__name__": "__main__"}
+            text = USER_MODULE.format(imports="", inside=inside, times="TIMES")
+            exec(compile(text, "<cell>", "exec"), scope)
+            keys.add(policy_key(scope["Mine"]()))
+        assert len(keys) == 2
+
+
+def test_an_attribute_that_one_base_has_and_another_has_before_it(tmp_path: Path) -> None:
+    class Plain(Private):
+        pass
+
+    class Slow:
+        factor = 5
+
+    class Mine(Plain, Slow):
+        pass
+
+    assert pulls(Mine(1), tmp_path) == [1, 1]
+    Mine.factor = Slow.factor
+    assert pulls(Mine(1), tmp_path) == [5, 5]
+
+
+def test_a_reward_model_of_the_user_s_own_that_was_edited(tmp_path: Path, user: Any) -> None:
+    text = """
+    import clustered_bandit_gym as cbg
+
+    class Mine(cbg.Gaussian):
+        def average(self, *args, **kwargs):
+            return super().average(*args, **kwargs) + {shift}
+    """
+    keys = set()
+    for shift in (0, 1):
+        model = user("law_of_reuse", law_of_reuse=text.format(shift=shift)).Mine
+        instance = cbg.Instance([[1.0, 0.0]], [0, 0], model(1.0))
+        keys.add(env_key(TINY, {"instance": instance}))
+    assert len(keys) == 2
 
 
 def test_a_module_global_changed_at_run_time(tmp_path: Path, user: Any) -> None:

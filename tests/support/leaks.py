@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import enum
 import functools
+import operator
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import leaks as this_module
 import numpy as np
+import unpacked.notes
 
 import clustered_bandit_gym as cbg
 
@@ -79,6 +82,15 @@ def of_a_module(policy: Any, federation: Any) -> Leak:
 def in_a_module_by_name(policy: Any, federation: Any) -> Leak:
     def program(block: Any) -> None:
         this_module.FOUND.append(best(block))
+
+    return program, lambda: FOUND
+
+
+def in_an_imported_module(policy: Any, federation: Any) -> Leak:
+    def program(block: Any) -> None:
+        import leaks
+
+        leaks.FOUND.append(best(block))
 
     return program, lambda: FOUND
 
@@ -221,13 +233,55 @@ def function_attribute(policy: Any, federation: Any) -> Leak:
     return program, lambda: getattr(program, "found", [])
 
 
+@functools.lru_cache
+def store() -> list[Any]:
+    return []
+
+
+def cached_function(policy: Any, federation: Any) -> Leak:
+    store.cache_clear()
+    return lambda block: store().append(best(block)), lambda: store()
+
+
+def weak_proxy(policy: Any, federation: Any) -> Leak:
+    found: list[Any] = []
+
+    def program(block: Any) -> None:
+        found.append(best(block))
+
+    policy.program = program  # a proxy alone does not keep it
+    return weakref.proxy(program), lambda: found
+
+
+class Adds:
+    """Adding an array of it to a block is a program."""
+
+    __array_priority__ = 1
+
+    def __add__(self, block: Any) -> None:
+        FOUND.append(best(block))
+
+
+def array_of_objects(policy: Any, federation: Any) -> Leak:
+    adds = np.empty((), dtype=object)
+    adds[()] = Adds()
+    return functools.partial(operator.add, adds), lambda: FOUND
+
+
+def in_a_folder_without_init(policy: Any, federation: Any) -> Leak:
+    notes = unpacked.notes.FOUND
+    notes.clear()
+    return lambda block: unpacked.notes.FOUND.append(best(block)), lambda: notes
+
+
 LEAKS: dict[str, Callable[[Any, Any], Leak]] = {
     one.__name__: one
     for one in (
         in_a_closure, in_an_array, by_nonlocal, in_self, in_a_global, of_a_module, in_a_module_by_name,
-        bound_append, through_a_method, callable_object, bound_method, static_method,
+        in_an_imported_module, bound_append, through_a_method, callable_object, bound_method, static_method,
         local_class, class_attribute, partial_setdefault, partial_program, send_to_a_generator, enum_member,
-        numpy_function, default_argument, function_attribute,
+        numpy_function, default_argument, function_attribute, cached_function, weak_proxy,
+        array_of_objects, in_a_folder_without_init,
     )
 }  # fmt: skip
 
