@@ -201,7 +201,8 @@ def _draw_marks(ax: Axes, rows: pd.DataFrame, x: str, measure: Measure, *, joine
 
 
 def _add_legend(figure: Figure, summary: pd.DataFrame) -> None:
-    """An entry per policy, with FAIL and unfinished trials in words."""
+    """An entry per policy, with FAIL and unfinished trials in words, and what hollow and
+    crossed-out marks mean, where there are any."""
     ax = figure.axes[0]
     for policy, own in summary.groupby("policy", sort=False):
         look = style_of(str(policy))
@@ -214,6 +215,10 @@ def _add_legend(figure: Figure, summary: pd.DataFrame) -> None:
             label += f", {unfinished:,} of {own['trials'].sum():,} unfinished"
             face = "white"
         ax.plot([], [], look.marker, color=look.colour, ls=look.dashes, mfc=face, label=label)
+    if summary["unfinished"].any():
+        ax.plot([], [], "o", color=INK, mfc="white", label="hollow: some trials unfinished")
+    if (summary["verdict"] == "FAIL").any():
+        ax.plot([], [], "x", color=_FAIL, mew=2, label="crossed out: FAIL")
     entries, labels = ax.get_legend_handles_labels()
     entries.sort(key=lambda line: line.get_label() == "lower bound")  # it comes last
     longest = max(map(len, labels))

@@ -156,6 +156,8 @@ def test_fail_and_unfinished_are_visible_in_every_picture() -> None:
         assert any(
             entry.startswith("Cl-BAI, ") and "unfinished" in entry for entry in legend(figure)
         )
+        assert "crossed out: FAIL" in legend(figure)
+        assert "hollow: some trials unfinished" in legend(figure)
         for ax in figure.axes:
             failed = [mark[:2] for mark in marks(ax, "o")]
             assert failed
