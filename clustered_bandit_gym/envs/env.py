@@ -227,8 +227,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         instance = self._draw_truth(chosen["instance_seed"])
         self._federation = self.federation_on(instance, chosen["play_seed"], chosen["source"])
         self._local = bool(chosen["local_pulls"])
-        self._begin()
-        return self._observe(), self.told_values(instance)
+        return self._begin(self.told_values(instance))
 
     def _draw_truth(self, seed: Seed) -> Instance:
         """Draw the instance of the episode."""
@@ -238,8 +237,9 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._law = Law(drawn.means, drawn.clusters, drawn.best_arms, good, drawn.rewards)
         return drawn
 
-    def _begin(self) -> None:
-        """An episode without pulls."""
+    def _begin(self, told: Values) -> tuple[Any, Values]:
+        """An episode without pulls: its first observation, and what the learner is `told`."""
+        self._scale = told["sigma"]
         self._pulls: Ints = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
         self._means: Floats = np.zeros((self.n_agents, self.n_arms))
         self._per_agent: Ints = np.zeros(self.n_agents, dtype=np.int64)
@@ -248,6 +248,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._orders = 0
         self._answer = None
         self._outcome: Values | None = None
+        return self._observe(), told
 
     def step(self, action: Any) -> StepResult:
         federation = self.federation

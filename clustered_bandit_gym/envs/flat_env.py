@@ -144,7 +144,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         if options or self.max_pulls_per_agent is not None:
             if "local_pulls" in (options or {}):
                 raise UserError("local_pulls needs an id without Discrete: a composite action")
-            _, told = super().reset(seed=seed, options=options)
+            obs, told = super().reset(seed=seed, options=options)
         else:
             gym.Env.reset(self, seed=seed)
             self._federation = None
@@ -161,10 +161,9 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             else:
                 told = self.told_values(self._draw_truth(episode_seeds(self.np_random)[0]))
             self._free = Simulator(self._law, self.np_random)
-            self._begin()
-        self._scale = told["sigma"]
+            obs, told = self._begin(told)
         told["action_mask"] = self.action_mask()
-        return self._observe(), told
+        return obs, told
 
     def step(self, action: Any) -> StepResult:
         if self._answer is not None:
@@ -209,7 +208,7 @@ def box_features(
     lead 0.
     """
     pulled = pulls > 0
-    *plays, _, n_arms = pulls.shape
+    *plays, n_agents, n_arms = pulls.shape
     total = np.maximum(pulls.sum(axis=(-2, -1)), 1)
     average = (pulls * means).sum(axis=(-2, -1)) / total
     # The best other arm; of a single arm itself, whose lead is 0.
@@ -229,7 +228,7 @@ def box_features(
     cells[..., 1] = np.where(pulled, (means - average[..., None, None]) / (4 * sigma), 0)
     cells[..., 2] = 1 / np.sqrt(1 + pulls)
     cells[..., 3] = np.where(pulled & of_rival(pulled), lead, 0)
-    flat = cells.clip(-1, 1).reshape(*plays, -1)
+    flat = cells.clip(-1, 1).reshape(*plays, n_agents * n_arms * 4)
     return np.concatenate([flat, np.asarray(time, dtype=np.float32)[..., None]], axis=-1)
 
 

@@ -86,6 +86,13 @@ def test_box_spaces_have_finite_bounds_and_a_time() -> None:
         assert obs[-1] == pytest.approx(number / 300)
 
 
+def test_box_ids_begin_on_given_seeds_and_with_limits_of_agents() -> None:
+    options = {"instance_seed": 1, "play_seed": 2}
+    obs, _ = gym.make("ClusteredBAI-Tiny-Box-v0").reset(options=options)
+    limited, _ = gym.make("ClusteredBAI-Tiny-Box-v0", max_pulls_per_agent=9).reset()
+    assert obs.shape == limited.shape == (49,)
+
+
 def test_box_features_know_neither_shift_nor_scale() -> None:
     rng = np.random.default_rng(0)
     pulls = rng.integers(0, 5, (2, 4, 3))

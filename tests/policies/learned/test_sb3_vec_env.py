@@ -40,6 +40,9 @@ def test_box_ids_and_attributes() -> None:
     assert all(isinstance(info["sample"], float) for info in infos)
     assert infos[2]["stopped"]
     assert infos[2]["terminal_observation"].shape == (49,)
+    obs, _, dones, _ = env.step(np.array([0, 1, 2]))
+    assert obs.shape == (3, 49)
+    assert not dones.any()
 
 
 def test_infos_tell_samples_and_outcomes() -> None:
