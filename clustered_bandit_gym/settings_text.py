@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.errors import UserError
 
 _WORDS = {"true": True, "false": False, "none": None}
@@ -29,9 +30,9 @@ def parse_pair(text: str) -> tuple[str, Any] | None:
     return (key, parse_value(value.strip())) if equals and key.isidentifier() else None
 
 
-def parse_pairs(texts: list[str], option: str) -> dict[str, Any]:
+def parse_pairs(texts: list[str], option: str) -> Values:
     """Several KEY=VALUE, each key once. `option` names their origin in error messages."""
-    found: dict[str, Any] = {}
+    found: Values = {}
     for text in texts:
         key, value = parse_pair(text) or ("", None)
         if not key or key in found:

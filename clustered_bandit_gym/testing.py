@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.envs.stepwise import crosstalk
 from clustered_bandit_gym.game.instance import Instance
@@ -57,7 +58,7 @@ def check_policy(
     assert policy.label
     copy = pickle.loads(pickle.dumps(policy))  # our own object, made here
 
-    def played(player: Policy | StepPolicy, game: str, **settings: Any) -> dict[str, Any]:
+    def played(player: Policy | StepPolicy, game: str, **settings: Any) -> Values:
         env = ClusteredBAIEnv(games[game], delta=0.2, max_pulls=max_pulls, **settings)
         with _limited(max_seconds):
             row = play(player, env, seed, strict=strict, bound=False)
@@ -79,7 +80,7 @@ def check_policy(
                 "random numbers elsewhere than from block.random"
             )
     # What a policy need not cope with.
-    variants: dict[str, dict[str, Any]] = {
+    variants: dict[str, Values] = {
         "n_clusters=None": {"told": {"n_clusters": None}},
         "eta=None": {"told": {"eta": None, "eta1": None}},
         "epsilon=0.1": {"epsilon": 0.1},

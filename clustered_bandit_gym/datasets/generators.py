@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import FilePath, Ints, Rng
+from clustered_bandit_gym._types import FilePath, Ints, Rng, Values
 from clustered_bandit_gym.datasets import flights, movielens_1m, yelp_open
 from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.game.instance import Instance
@@ -51,8 +50,8 @@ def stand_in(name: str) -> Instance:
     They are made up, by ``docs/make_stand_ins.py``. What is printed about the real data holds
     exactly, everything else was drawn. A claim about the real data cannot be tested on a stand-in.
     """
-    data = files("clustered_bandit_gym.datasets").joinpath(f"{name}.npz").read_bytes()
-    return Instance.load(io.BytesIO(data))
+    with files("clustered_bandit_gym.datasets").joinpath(f"{name}.npz").open("rb") as file:
+        return Instance.load(file)
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ class Flights(FixedBandits):
         check_choice("truth", self.truth, ("clusters", "agents"))
 
     @property
-    def declared(self) -> dict[str, Any]:
+    def declared(self) -> Values:
         return {} if self.truth == "clusters" else {"n_clusters": None, "eta": None, "eta1": None}
 
     @property

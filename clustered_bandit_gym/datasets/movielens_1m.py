@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import chain
-from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import FilePath, Ints
+from clustered_bandit_gym._types import FilePath, Ints, Values
 from clustered_bandit_gym.datasets.sources import Origin, Source, find
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
@@ -52,7 +50,7 @@ def _select(ratings: Source, users: Source, movies: Source, min_ratings: int) ->
     counts = counts[:, enough]
     totals = counts.sum(axis=2)
     titles = dict(movies.parsed(_movie_and_title, "MovieID::Title::Genres"))
-    names: dict[str, Any] = {
+    names: Values = {
         "arm_names": [titles.get(movie, f"movie {movie}") for movie in ids[enough].tolist()],
         "cluster_names": list(AGE_GROUPS.values()),
     }
@@ -80,15 +78,16 @@ def _counts(ratings: Source, users: Source) -> tuple[Ints, Ints]:
         user, movie, score, _ = line.split(b"::")
         return group_of[int(user)], int(movie), (1, 2, 3, 4, 5).index(int(score))
 
-    codes = ", ".join(map(str, ages))
-    user_format = f"UserID::Gender::Age::Occupation::Zip-code with an age code of {codes}"
+    user_format = (
+        f"UserID::Gender::Age::Occupation::Zip-code with an age code of {', '.join(map(str, ages))}"
+    )
     group_of = dict(users.parsed(user_and_group, user_format))
     rating_format = (
         f"UserID::MovieID::Rating::Timestamp with a user of {users.name} and a rating of 1 to 5"
     )
-    numbers = chain.from_iterable(ratings.parsed(rating, rating_format))
-    triples = np.fromiter(numbers, np.int64).reshape(-1, 3)
-    ids, movies = np.unique(triples[:, 1], return_inverse=True)
+    triples = np.dtype((np.int64, 3))
+    groups, movies, scores = np.fromiter(ratings.parsed(rating, rating_format), triples).T
+    ids, places = np.unique(movies, return_inverse=True)
     counts = np.zeros((len(ages), ids.size, 5), dtype=np.int64)
-    np.add.at(counts, (triples[:, 0], movies, triples[:, 2]), 1)
+    np.add.at(counts, (groups, places, scores), 1)
     return ids, counts[:-1]

@@ -57,9 +57,9 @@ class Source:
             try:
                 yield parse(line.rstrip(b"\r"))
             except Exception:
-                shown = line[:80].decode("latin-1")
                 raise UserError(
-                    f"{self.path}, {self.name}, line {number}: expected {expected}, found {shown!r}"
+                    f"{self.path}, {self.name}, line {number}: expected {expected}, found "
+                    f"{line[:80].decode('latin-1')!r}"
                 ) from None
 
     def _read(self) -> bytes:

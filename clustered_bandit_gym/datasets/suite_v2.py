@@ -17,7 +17,7 @@ from zipfile import ZipFile
 import gymnasium as gym
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints, Rng
+from clustered_bandit_gym._types import Floats, Ints, Rng, Values
 from clustered_bandit_gym.datasets import flights
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli
@@ -34,8 +34,8 @@ def choice(rng: Rng) -> int:
 @cache
 def shipped(cell: str) -> list[Instance]:
     """The instances of a cell."""
-    archive = files("clustered_bandit_gym.datasets").joinpath("suite_v2.zip").read_bytes()
-    with ZipFile(io.BytesIO(archive)) as file:
+    archive = files("clustered_bandit_gym.datasets").joinpath("suite_v2.zip")
+    with archive.open("rb") as packed, ZipFile(packed) as file:
         parts = [file.read(f"{cell}-{number}.npz") for number in range(INSTANCES)]
     return [Instance.load(io.BytesIO(part)) for part in parts]
 
@@ -54,21 +54,20 @@ class Shipped:
 class Fresh:
     """A generator: one of five instances of a family that a seed draws."""
 
-    family: dict[str, Any]
+    family: Values
     seed: int
 
     def __call__(self, rng: Rng) -> Instance:
         return drawn(self.family, [self.seed, choice(rng)])
 
 
-def drawn(family: dict[str, Any], seed: list[int]) -> Instance:
+def drawn(family: Values, seed: list[int]) -> Instance:
     """An instance of the family: {"env": id, ...keywords} or {"kind": name, ...keywords}."""
     keywords = dict(family)
     if "kind" in keywords:
         return KINDS[keywords.pop("kind")](np.random.default_rng(seed), **keywords)
     env: Any = gym.make(keywords.pop("env"), disable_env_checker=True, **keywords).unwrapped
-    instance: Instance = env.draw_instance(np.random.SeedSequence(seed))
-    return instance
+    return env.draw_instance(np.random.SeedSequence(seed))
 
 
 def clicks(rng: Rng, n_agents: int, n_clusters: int, n_arms: int) -> Instance:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints, Rng
+from clustered_bandit_gym._types import Floats, Ints, Rng, Values
 from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.instance import Instance
@@ -64,9 +64,10 @@ class Batch:
         # Entry (a, b): the mean in bandit a of the best arm of bandit b.
         at_best = np.take_along_axis(self.means, best[:, None, :], axis=2)
         diagonal = np.diag(np.full(best.shape[1], np.inf))
-        first = top[:, :, None] - at_best + diagonal
-        second = np.abs(top[:, None, :] - at_best) + diagonal
-        return {"eta": first.min(axis=(1, 2)), "eta1": second.min(axis=(1, 2))}
+        return {
+            "eta": (top[:, :, None] - at_best + diagonal).min(axis=(1, 2)),
+            "eta1": (np.abs(top[:, None, :] - at_best) + diagonal).min(axis=(1, 2)),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,7 @@ class InstanceGenerator(ABC):
             raise UserError(f"alpha must be finite, 0 without sizes='power'; got {self.alpha}")
 
     @property
-    def declared(self) -> dict[str, float]:
+    def declared(self) -> Values:
         """What the learner is told instead of the truth, e.g. {"eta": 0.3}; {} means the truth."""
         return {}
 
@@ -182,8 +183,7 @@ class RandomMeans(InstanceGenerator):
 
     def __call__(self, rng: Rng) -> Instance:
         means = self.draw_means(rng)
-        clusters = self.draw_clusters(rng)
-        return Instance(means, clusters, self.model(rng, means))
+        return Instance(means, self.draw_clusters(rng), self.model(rng, means))
 
     def batch(self, rng: Rng, n: int) -> Batch | None:
         means = self.draw_means(rng, n)
@@ -243,8 +243,8 @@ def make_generator(
             )
         return name_or_callable
     what = f"generator {name_or_callable!r}"
-    named = ":" not in name_or_callable
-    kind: Any = generator_class(name_or_callable) if named else load_object(name_or_callable, what)
+    own = ":" in name_or_callable
+    kind: Any = load_object(name_or_callable, what) if own else generator_class(name_or_callable)
     known = ""
     try:
         known = ", ".join(signature(kind).parameters)
@@ -262,6 +262,7 @@ def make_generator(
 def generator_class(name: str) -> type[InstanceGenerator]:
     """The class of that name; `UserError` lists what is known."""
     if name not in GENERATORS:
-        known = ", ".join(GENERATORS)
-        raise UserError(f"unknown generator {name!r}; known: {known}, or module:callable")
+        raise UserError(
+            f"unknown generator {name!r}; known: {', '.join(GENERATORS)}, or module:callable"
+        )
     return resolve_name(f"clustered_bandit_gym.{GENERATORS[name]}")

@@ -11,6 +11,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Ints, Rng
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.game.instance import Instance, mean_table
 from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian, RewardModel
 from clustered_bandit_gym.game.tables import Bandits, read_bandits
@@ -54,8 +55,7 @@ class FixedMeans(FixedBandits):
         if not self.rewards:
             plain["rewards"] = "data" if "rewards" in self._data else "gaussian"
         for setting in ("allow_ties", "allow_overlap"):
-            if not isinstance(getattr(self, setting), bool):
-                raise UserError(f"{setting} must be True or False, got {getattr(self, setting)!r}")
+            check_choice(setting, getattr(self, setting), (True, False))
         if not isinstance(self.sizes, str):
             plain["sizes"] = tuple(map(float, self.sizes))
             self._split()
@@ -104,6 +104,6 @@ class FixedMeans(FixedBandits):
             )
         exact = self.n_agents * parts / sum(self.sizes)
         sizes = np.floor(exact).astype(np.int64)
-        order = np.argsort(-(exact - sizes), kind="stable")
+        order = np.argsort(sizes - exact, kind="stable")
         sizes[order[: self.n_agents - sizes.sum()]] += 1
         return sizes

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Rng
+from clustered_bandit_gym._types import Floats, Rng, Values
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.generators.base import HAIR, Batch, FixedBandits, RandomMeans
 
@@ -28,7 +28,7 @@ class PaperSmall(FixedBandits):
     n_agents: int = 9
 
     @property
-    def declared(self) -> dict[str, float]:
+    def declared(self) -> Values:
         return {"eta": 0.3, "eta1": 0.3}
 
     @cached_property
@@ -49,7 +49,7 @@ class _LargePaper(RandomMeans):
     eta: float = 0.15
 
     @property
-    def declared(self) -> dict[str, float]:
+    def declared(self) -> Values:
         return {"eta": self.eta, "eta1": self.eta}
 
 

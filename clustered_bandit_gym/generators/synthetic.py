@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Rng
+from clustered_bandit_gym._types import Floats, Rng, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
@@ -123,7 +123,7 @@ class Tiny(RandomFamily):
     sizes: str = field(default="equal", kw_only=True)
 
     @property
-    def declared(self) -> dict[str, float]:
+    def declared(self) -> Values:
         return {"eta": self.eta, "eta1": self.eta1} if self.eta1 > 0 else {"eta": self.eta}
 
 

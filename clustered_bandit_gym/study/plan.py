@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from clustered_bandit_gym._types import Rng
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, RewardModel
@@ -93,11 +94,12 @@ def plan(
             guess, n_agents=n_agents, shape=(n_clusters, n_arms), gaps=gaps, rewards=law
         )
     settings = {"delta": 0.05, "max_pulls": 10**10} | settings
-    names = policies or POLICIES
-    rows = evaluate(names, trials=trials, progress=False, bound=False, **settings).trials
+    rows = evaluate(
+        policies or POLICIES, trials=trials, progress=False, bound=False, **settings
+    ).trials
     rows["wrong"] = rows.outcome == "wrong"
-    rows["note"] = rows.message.astype(str).str.partition(";")[0]
-    rows.loc[rows.outcome.isin(["solved", "wrong"]), "note"] = ""
+    notes = rows.message.astype(str).str.partition(";")[0]
+    rows["note"] = notes.mask(rows.outcome.isin(["solved", "wrong"]), "")
     table = rows.groupby("policy", sort=False, as_index=False).agg(
         pulls=("pulls", "median"),
         pulls_max_agent=("pulls_max_agent", "median"),
@@ -112,7 +114,7 @@ def plan(
 
 
 def guess(
-    rng: np.random.Generator,
+    rng: Rng,
     n_agents: int,
     shape: tuple[int, int],
     gaps: tuple[float, float],

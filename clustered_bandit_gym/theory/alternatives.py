@@ -59,6 +59,11 @@ class Truth:
         return self.laws.means.argmax(axis=1)
 
     @property
+    def gaps(self) -> Floats:
+        """(M, K) how much worse each arm is than the best of its bandit."""
+        return self.laws.means.max(axis=1, keepdims=True) - self.laws.means
+
+    @property
     def n_played(self) -> int:
         """Bandits with agents: the first ones."""
         return int(np.count_nonzero(self.sizes))
@@ -126,8 +131,7 @@ def new_bandit(truth: Truth) -> Changes:
 
 def _choices(truth: Truth, excluded: Ints) -> tuple[Ints, Ints]:
     """All pairs (m, k) of a bandit with agents and an arm neither excluded nor among m's best."""
-    means = truth.laws.means[: truth.n_played]
-    allowed = means < means.max(axis=1, keepdims=True)
+    allowed = truth.gaps[: truth.n_played] > 0
     allowed[:, excluded] = False
     m, k = np.nonzero(allowed)
     return m, k
@@ -153,10 +157,8 @@ def rows_of(moves: Moves, pulls: Floats, n: int) -> csr_array:
     played, n_arms = pulls.shape
     # Moving the means of a bandit without agents costs nothing.
     paid = (moves.payer >= 0) & (moves.payer < played)
-    row = moves.alternative[paid]
-    kl = moves.kl[paid]
-    column = moves.payer[paid] * n_arms + moves.arm[paid]
-    matrix = csr_array((kl, (row, column)), shape=(n, pulls.size))
+    row, _, arm, _, payer, kl = (part[paid] for part in moves)
+    matrix = csr_array((kl, (row, payer * n_arms + arm)), shape=(n, pulls.size))
     return matrix[np.isfinite(matrix.sum(axis=1))]
 
 
@@ -192,26 +194,25 @@ def hardest(truth: Truth, pulls: Floats, changes: Changes) -> Moves:
     joined = source[row]
     own = Moves(row, bandit, arm, targets[row, arm], bandit, laws[bandit, arm].kl(moved))
     alone = own._replace(payer=joined, kl=laws[joined, arm].kl(moved) / sizes[joined])
-    parts: Any = (own, alone, _apart(truth, everywhere, changes))
-    return Moves(*map(np.concatenate, zip(*parts, strict=True)))
+    parts: Any = zip(own, alone, _apart(truth, everywhere, changes), strict=True)
+    return Moves(*map(np.concatenate, parts))
 
 
 def _apart(truth: Truth, everywhere: Floats, changes: Changes) -> Moves:
     """The new best arm and the old one, moved apart in all other bandits where they are less than η
     apart. Pulls of the agent that leaves a bandit do not count there."""
-    means = truth.laws.means
     # A hair of slack: in the paper's flat instances arms are worse by exactly η, up to rounding.
-    gaps = means.max(axis=1, keepdims=True) - means
-    close = (gaps < truth.eta * (1 - 1e-9) - 1e-12)[:, changes.answer].T
-    close &= changes.changed[:, None] != np.arange(len(means))
+    close = (truth.gaps < truth.eta * (1 - 1e-9) - 1e-12)[:, changes.answer].T
+    close &= changes.changed[:, None] != np.arange(len(truth.sizes))
     row, b = np.nonzero(close)
     stays = (1 - (changes.source[row] == b) / np.maximum(truth.sizes[b], 1))[:, None]
     pair = np.stack([truth.best[b], changes.answer[row]], axis=1)
-    laws = truth.laws[b[:, None], pair]
+    cells = (b[:, None], pair)
+    laws = truth.laws[cells]
     slack = np.broadcast_to([0.0, truth.eta], pair.shape)
     # Where nobody pays, any positive weights do.
-    weights = np.maximum(everywhere[b[:, None], pair] * stays, 1e-300)
-    targets = closest(laws, weights, slack, np.zeros(row.size, dtype=np.int64))
+    weights = np.maximum(everywhere[cells] * stays, 1e-300)
+    targets = closest(laws, weights, slack, np.zeros_like(row))
     kl = laws.kl(laws.moved_to(targets)) * stays
     bandit = np.repeat(b, 2)
     return Moves(np.repeat(row, 2), bandit, pair.ravel(), targets.ravel(), bandit, kl.ravel())
@@ -231,14 +232,14 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
         slack: (A, K), not negative; 0 at `arm`.
         arm: (A,).
     """
-    rows = np.arange(arm.size)
+    own_cells = (np.arange(arm.size), arm)
     means = laws.means
     needed = means + slack
-    needed[rows, arm] = -np.inf
-    low = np.maximum(means[rows, arm], laws.low + slack.max(axis=1))
+    needed[own_cells] = -np.inf
+    low = np.maximum(means[own_cells], laws.low + slack.max(axis=1))
     high = np.clip(needed.max(axis=1), low, np.maximum(low, laws.high))
-    own = laws[rows, arm]
-    own_weights = weights[rows, arm]
+    own = laws[own_cells]
+    own_weights = weights[own_cells]
     # Arms that no t in [low, high] pushes down stay out of it.
     rivals = np.nonzero(needed > low[:, None])
     row = rivals[0]
@@ -261,6 +262,6 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
     # Near the upper end, where few arms are pushed down: most solutions are there.
     t = newton(slopes, low, high, low + 0.9 * (high - low))
     targets = np.minimum(means, t[:, None] - slack)
-    targets[rows, arm] = t
+    targets[own_cells] = t
     targets[low > laws.high] = np.nan
     return targets

@@ -51,8 +51,7 @@ class Laws(ABC):
         return replace(self, parameters=targets)
 
     def mixed_with(self, others: Self, share: Floats) -> Self:
-        mixed = (1 - share) * self.parameters + share * others.parameters
-        return replace(self, parameters=mixed)
+        return replace(self, parameters=(1 - share) * self.parameters + share * others.parameters)
 
     @abstractmethod
     def slope(self, targets: Floats) -> tuple[Floats, Floats]: ...

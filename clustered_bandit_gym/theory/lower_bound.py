@@ -126,11 +126,10 @@ class Search:
         self.truth = truth
         self.value = 0.0
         self.upper = math.inf
-        means = truth.laws.means[: truth.n_played]
-        gaps = means.max(axis=1, keepdims=True) - means
+        gaps = truth.gaps[: truth.n_played]
         # What it takes to tell an arm from the best one, in units of the largest spread.
         self.inside = 1 / np.maximum(gaps, max(truth.eta / 4, 1e-3 * gaps.max())) ** 2
-        self.pool = csr_array((0, means.size))
+        self.pool = csr_array((0, gaps.size))
 
     @np.errstate(divide="ignore")
     def run(self, tolerance: float, max_programs: int) -> None:
@@ -189,12 +188,11 @@ class Search:
         scaled = self.pool.multiply(unit[None, :]).tocsr()
         strongest = scaled.max(axis=1).toarray().ravel()
         scaled = scaled.multiply(1 / strongest[:, None]).tocsr()
-        price = unit / unit.mean()
         limit = 1 / strongest
         options: Any = {"dual_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
         # Inner points are four times as fast at M = 20, K = 100.
         for method in ("highs-ipm", "highs"):
-            found = linprog(price, -scaled, -limit, method=method, options=options)
+            found = linprog(unit / unit.mean(), -scaled, -limit, method=method, options=options)
             if found.success:
                 break
         else:

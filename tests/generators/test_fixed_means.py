@@ -144,7 +144,10 @@ def test_split(n: int, shares: list[float], sizes: list[int]) -> None:
             {"means": [[1, 0], [0, 1], [0, 1]], "sizes": [1, 1, 1]},
             "clusters 1 and 2 share the best arm 1",
         ),
-        ({"means": MEANS, "allow_overlap": "no"}, "allow_overlap must be True or False, got 'no'"),
+        (
+            {"means": MEANS, "allow_overlap": "no"},
+            "allow_overlap must be one of True, False; got 'no'",
+        ),
         (
             {"means": [[1, 1, 0]]},
             "cluster 0 has several best arms, 0 and 1; .* --set allow_ties=true",
