@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.isolation import is_installed
 from clustered_bandit_gym.harness.settings import writable
 
 
-def outcome_row(federation: Federation, unfinished: str, message: str) -> dict[str, Any]:
+def outcome_row(federation: Federation, unfinished: str, message: str) -> Values:
     """The row's figures, from the play as it stands.
 
     A play that has stopped is judged by its stop alone; any other one is `unfinished`.

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.seeds import global_seed, trial_seeds
@@ -29,7 +30,7 @@ from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.outcome import describe, outcome_row, text_of
 from clustered_bandit_gym.harness.settings import Cell, Env, label_of, path_of, settings_of
 
-Row = dict[str, Any]
+Row = Values
 
 
 class Task(NamedTuple):
@@ -173,7 +174,7 @@ def play(
     strict: bool = True,
     trial: int = 0,
     bound: bool = True,
-    env_kwargs: dict[str, Any] | None = None,
+    env_kwargs: Values | None = None,
 ) -> Row:
     """One episode of any player on any environment of this package.
 
@@ -218,7 +219,7 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
     from clustered_bandit_gym.policies import make
 
     several = isinstance(policies, Iterable) and not isinstance(policies, str)
-    players: dict[str, Any] = {}
+    players: Values = {}
     for policy in policies if several else [policies]:
         player = make(policy) if isinstance(policy, str) else policy
         if isinstance(player, type) or not (hasattr(player, "solve") or hasattr(player, "act")):

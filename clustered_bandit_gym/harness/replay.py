@@ -47,10 +47,10 @@ def replay(
     work = Work(
         [Cell(row["env"], env_kwargs)],
         [(row["policy"], policy)],
-        int(row["seed"]),
-        strict=bool(row["strict"]),
+        row["seed"],
+        strict=row["strict"],
     )
-    return work.play(Task(0, 0, int(row["trial"])), bool(row["stepwise"]), on_error)
+    return work.play(Task(0, 0, row["trial"]), row["stepwise"], on_error)
 
 
 def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task, bool]:

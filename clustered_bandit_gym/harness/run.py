@@ -13,9 +13,9 @@ import threading
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
+from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.seeds import root_seed
@@ -35,7 +35,7 @@ def evaluate(
     trials: int = 100,
     seed: int | str = 0,
     n_jobs: int = 1,
-    out: str | Path | None = None,
+    out: FilePath | None = None,
     backend: str | None = None,
     address: str | None = None,
     max_seconds: float | None = None,
@@ -105,7 +105,7 @@ def sweep(
     trials: int = 100,
     seed: int | str = 0,
     n_jobs: int = 1,
-    out: str | Path | None = None,
+    out: FilePath | None = None,
     backend: str | None = None,
     address: str | None = None,
     max_seconds: float | None = None,
@@ -157,7 +157,7 @@ def sweep(
 def _cells(
     env_id: str | Sequence[str],
     cells: Sequence[Mapping[str, Any]],
-    grid: dict[str, Any],
+    grid: Values,
 ) -> list[Cell]:
     """The settings that a sweep plays; none twice."""
     found: list[Cell] = []
@@ -256,8 +256,7 @@ def progress_of(total: int, done: int, shown: bool) -> Iterator[Any]:
             if stuck:
                 hint = ""  # once
 
-    how = {"total": total, "initial": done, "unit": "trial", "disable": not shown}
-    with progress_bar(**how, **hidden) as bar:
+    with progress_bar(total=total, initial=done, unit="trial", disable=not shown, **hidden) as bar:
         if shown:
             threading.Thread(target=watch, daemon=True).start()
         try:

@@ -19,6 +19,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.imports import load_object
@@ -35,10 +36,10 @@ class Cell:
     """An environment's id and the keywords it is made with."""
 
     env_id: str
-    kwargs: dict[str, Any] = field(default_factory=dict)
+    kwargs: Values = field(default_factory=dict)
 
     @cached_property
-    def plain_kwargs(self) -> dict[str, Any]:
+    def plain_kwargs(self) -> Values:
         """The keywords as rows show them."""
         return dict(plain(self.kwargs))
 
@@ -138,7 +139,7 @@ def label_of(policy: Any) -> str:
     return writable(str(label)) if label else type(policy).__name__
 
 
-def settings_of(policy: Any) -> dict[str, Any]:
+def settings_of(policy: Any) -> Values:
     """A policy's settings as plain values: its `settings`, or its public attributes."""
     settings = getattr(policy, "settings", None)
     if not isinstance(settings, dict):
@@ -147,7 +148,7 @@ def settings_of(policy: Any) -> dict[str, Any]:
     return dict(plain(settings))
 
 
-def rebuild_policy(path: str, settings: dict[str, Any], allow: Sequence[str] = ()) -> Any:
+def rebuild_policy(path: str, settings: Values, allow: Sequence[str] = ()) -> Any:
     """A policy from ``module:Class`` and the settings in a row; raises `UserError` unless it gets
     these settings.
 

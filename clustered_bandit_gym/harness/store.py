@@ -19,6 +19,7 @@ from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import Unhashable, env_key, policy_key, versions
 from clustered_bandit_gym.harness.play import Row, Task, Work
@@ -60,7 +61,7 @@ class Store(AbstractContextManager["Store"]):
             read-only file system.
     """
 
-    def __init__(self, folder: str | Path, create: bool = True) -> None:
+    def __init__(self, folder: FilePath, create: bool = True) -> None:
         self.path = Path(folder) / FILE
         if not create and not self.path.exists():
             raise UserError(f"{folder} holds no trials (it has no {FILE})")
@@ -160,7 +161,7 @@ class Store(AbstractContextManager["Store"]):
         Texts and settings that repeat are held once: 10^5 rows take about 200 MB.
         """
         columns: dict[str, list[Any]] = {}
-        shared: dict[str, Any] = {}
+        shared: Values = {}
         for count, row in enumerate(self.stream()):
             for name in columns | row:
                 value = row.get(name, nan)
@@ -191,7 +192,7 @@ class Resume(AbstractContextManager["Resume"]):
         work: what the run plays. Its environments must be registered.
     """
 
-    def __init__(self, out: str | Path | None, work: Work) -> None:
+    def __init__(self, out: FilePath | None, work: Work) -> None:
         self.store: Any = None
         self.work = work
         self.places: dict[tuple[int, ...], Place] = {}

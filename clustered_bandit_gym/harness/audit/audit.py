@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from clustered_bandit_gym._types import FilePath
 from clustered_bandit_gym.envs.stepwise import crosstalk
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
@@ -44,7 +44,7 @@ def audit(
     alpha: float = 0.05,
     max_pulls: int | None = None,
     replays: int = 0,
-    out: str | Path | None = None,
+    out: FilePath | None = None,
     max_seconds: float | None = None,
     progress: bool = True,
 ) -> AuditReport:
@@ -95,7 +95,7 @@ def audit(
         tallies.append(Tally(cell, own, alpha / len(chosen), cap))
     budget = max_pulls or budget_of(policy)
     games = [tally.cell.env(tally.delta, budget) for tally in tallies]
-    work = Work(games, [(label, policy)], seed, strict=True)
+    work = Work(games, [(label, policy)], seed)
     bar = progress_bar(desc=f"audit of {label}", unit="trial", disable=not progress)
     with bar, Resume(out, work) as kept:
         played: dict[Task, Row] = {}
@@ -117,7 +117,7 @@ def audit(
         left_out=left_out,
         cells=pd.DataFrame([tally.row() for tally in tallies]),
         breaches=tuple(_breaches(policy, work, tallies, played, replays)),
-        reused=sum(task in known for task in played),
+        reused=len(played.keys() & known),
     )
 
 
@@ -197,12 +197,12 @@ class Tally:
         never on timing."""
         if self.trials == 0:
             return min(5, self.cap)
-        judged = self.judge()
-        if judged.word != "INCONCLUSIVE" or judged.hopeless or self.unfinished == self.trials:
+        more = self.judge().more
+        if not more or self.unfinished == self.trials:
             return 0
-        return min(max(20, min(judged.more or 0, self.trials)), self.cap - self.trials)
+        return min(max(20, min(more, self.trials)), self.cap - self.trials)
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> Row:
         """The cell's row of the report."""
         judged = self.judge()
         return {

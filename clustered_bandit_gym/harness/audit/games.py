@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats
+from clustered_bandit_gym._types import Floats, Rng, Values
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 from clustered_bandit_gym.harness.settings import Cell
@@ -55,14 +55,14 @@ class AuditGame:
     sizes: Sequence[int]
     rewards: Literal["gaussian", "bernoulli", "jackpot"] = "gaussian"
     sigma: float = 1.0
-    told: dict[str, Any] = field(default_factory=dict)
+    told: Values = field(default_factory=dict)
     delta_factor: float = 1.0
     epsilon: float = 0.0
     shared: bool = False
     small: bool = False
     quick: bool = False
 
-    def __call__(self, rng: np.random.Generator) -> Instance:
+    def __call__(self, rng: Rng) -> Instance:
         """The cell's instance with arms and agents in random order."""
         means = np.array(self.means)[:, rng.permutation(len(self.means[0]))]
         clusters = rng.permutation(np.repeat(np.arange(len(self.sizes)), self.sizes))

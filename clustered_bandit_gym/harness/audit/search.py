@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from clustered_bandit_gym._types import Rng, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.audit.audit import Tally, audit, budget_of
 from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
@@ -29,7 +30,7 @@ FIRST_TRIALS = 6
 LEVEL = 0.01
 
 
-def vary(game: AuditGame, rng: np.random.Generator) -> AuditGame:
+def vary(game: AuditGame, rng: Rng) -> AuditGame:
     """A game like `game`, with other gaps and sizes, of which more or less is told."""
     means = np.array(game.means)
     top = means.max(axis=1, keepdims=True)
@@ -51,7 +52,7 @@ def vary(game: AuditGame, rng: np.random.Generator) -> AuditGame:
     hidden = {"n_clusters": None, "eta": None, "eta1": None}
     share = float(rng.choice([0.5, 0.1]))
     lower = {"eta": share * truth.eta, "eta1": share * truth.eta1} if truth.eta1 > 0 else {}
-    told: list[dict[str, Any]] = [{}, {"n_clusters": None}, hidden, lower]
+    told: list[Values] = [{}, {"n_clusters": None}, hidden, lower]
     return replace(varied, told=told[rng.choice(4, p=[0.4, 0.1, 0.1, 0.4])])
 
 

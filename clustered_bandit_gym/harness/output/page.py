@@ -9,8 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from clustered_bandit_gym._types import Values
 
-def fill(template: str, data: dict[str, Any]) -> str:
+
+def fill(template: str, data: Values) -> str:
     """The page of the file `template` of this package: ``__STYLE__`` and ``__SCRIPT__`` become the
     style and the script that all pages share, and ``__DATA__`` becomes `data` as JSON."""
     # JSON has no NaN and no infinity: Python reads what it has written for them as null.

@@ -92,9 +92,8 @@ def plot_board(
             # What bars are is for a paper's caption to say.
             ax.set_ylabel(f"{measure.name} ({measure.short if paper else measure.words})")
             _draw(ax, part, x, measure, measure_of(summary) if kind == "tradeoff" else None)
-        for ax in figure.axes:
-            for axis in (ax.xaxis, ax.yaxis):
-                _mark_narrow(axis)
+        for axis in figure.findobj(Axis):
+            _mark_narrow(axis)
         if not paper:
             # Environments by their short names: PaperSmall for ClusteredBAI-PaperSmall-v0.
             short = re.sub(r"ClusteredBAI-|-?\bv\d+\b", "", title).strip()
@@ -163,13 +162,13 @@ def _mark_narrow(axis: Axis) -> None:
     low, high = axis.get_view_interval()
     marked = isinstance(axis.get_major_locator(), FixedLocator)
     if axis.get_scale() == "log" and not marked and high < 100 * low:
-        few, even = LogLocator(subs=(1, 2, 5)), MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
-        axis.set_major_locator(even if high < 10 * low else few)
-        axis.set_major_formatter(lambda value, _: _tick(value))
+        even = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
+        axis.set_major_locator(even if high < 10 * low else LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(_tick)
         axis.set_minor_locator(NullLocator())
 
 
-def _tick(value: float) -> str:
+def _tick(value: float, _: object) -> str:
     """In the format of boards, without zeros at the end: 20,000 and 1.5e5."""
     return f"{value:,g}" if value < 1e5 else re.sub(r"\.?0*e\+0?", "e", f"{value:.5e}")
 

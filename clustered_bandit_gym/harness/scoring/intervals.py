@@ -24,18 +24,18 @@ class Estimate(NamedTuple):
 def t_interval(values: ArrayLike) -> Estimate:
     """Mean of `values` (n,) with Student's t interval; NaN ends for a single value."""
     values = np.asarray(values, dtype=float)
-    mean = float(values.mean())
+    mean = values.mean()
     if values.size < 2:
         return Estimate(mean)
     quantile = stdtrit(values.size - 1, (1 + CONFIDENCE) / 2)
-    half = float(quantile * values.std(ddof=1) / np.sqrt(values.size))
+    half = quantile * values.std(ddof=1) / np.sqrt(values.size)
     return Estimate(mean, mean - half, mean + half)
 
 
 def mean_interval(values: ArrayLike) -> Estimate:
     """`t_interval` of values that cannot be negative, such as pulls: the lower end is cut at zero."""
     mean, low, high = t_interval(values)
-    return Estimate(mean, float(np.maximum(low, 0)), high)
+    return Estimate(mean, max(low, 0.0), high)
 
 
 def median_interval(values: ArrayLike) -> Estimate:
@@ -48,9 +48,9 @@ def median_interval(values: ArrayLike) -> Estimate:
     rank: the ends are NaN.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
-    median = float(np.median(ordered))
+    median = np.median(ordered)
     below = bdtr(np.arange(ordered.size // 2 + 1), ordered.size, 0.5)
     rank = np.count_nonzero(2 * below <= 1 - CONFIDENCE)
     if rank == 0:
         return Estimate(median)
-    return Estimate(median, float(ordered[rank - 1]), float(ordered[-rank]))
+    return Estimate(median, ordered[rank - 1], ordered[-rank])

@@ -53,7 +53,7 @@ def too_few_pulls(rows: pd.DataFrame, delta: float) -> str:
     known = len(bounded)
     shares = (0.0, 0.02, 0.1, 0.3, 0.6)  # each has its part of the level
     for share in shares:
-        short = int((right["pulls"] <= share * right["bound"]).sum())
+        short = (right["pulls"] <= share * right["bound"]).sum()
         allowed = short_probability(share, delta)
         low, _ = confidence_sequence(short, known, LEVEL / len(shares), allowed)
         if low > allowed:
@@ -75,7 +75,7 @@ def too_few_bits(flags: ArrayLike) -> str:
         flags: (n,) `suspicious_communication` of each trial.
     """
     marked = np.asarray(flags, dtype=bool)
-    count = int(marked.sum())
+    count = marked.sum()
     low, _ = confidence_sequence(count, marked.size, LEVEL, 0.5)
     if low > 0.5:
         return (

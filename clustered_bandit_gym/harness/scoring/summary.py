@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.scoring.intervals import (
     Estimate,
@@ -33,7 +34,7 @@ UNFINISHED = {
 FAILED = tuple(name for name in UNFINISHED if name != "budget")
 
 
-def frame(rows: Sequence[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
+def frame(rows: Sequence[Values] | pd.DataFrame) -> pd.DataFrame:
     """The rows as a data frame.
 
     Unfinished trials have no `correct`: it is missing, neither true nor false.
@@ -41,14 +42,15 @@ def frame(rows: Sequence[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     if table.empty:
         return table
-    types = {
-        "correct": "boolean",
-        "wrong_agents": "Int64",
-        "clustering_errors": "Int64",
-        "arm_errors": "Int64",
-        "bound": "float64",
-    }
-    return table.astype(types)
+    return table.astype(
+        {
+            "correct": "boolean",
+            "wrong_agents": "Int64",
+            "clustering_errors": "Int64",
+            "arm_errors": "Int64",
+            "bound": "float64",
+        }
+    )
 
 
 def cells_of(trials: pd.DataFrame) -> pd.Series:
@@ -97,7 +99,7 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(result)
 
 
-def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
+def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> Values:
     outcome = own["outcome"]
     trials = len(own)
     errors = int((outcome == "wrong").sum())
@@ -109,15 +111,19 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
     delta = float(own["delta"].iloc[0])
     judged = verdict(errors, trials, delta, unfinished=unfinished + retried)
     doubt = _doubt(own, delta)
-    word = judged.word
-    reason = judged.reason
-    if doubt and word == "PASS":
-        word, reason = "INCONCLUSIVE", f"{reason}; but it {doubt}"
+    if doubt and judged.word == "PASS":
+        judged = judged._replace(word="INCONCLUSIVE", reason=f"{judged.reason}; but it {doubt}")
     pulls = own["pulls"].to_numpy(dtype=float)
     largest = float(pulls.max() / pulls.sum()) if pulls.any() else np.nan
-    mean = mean_interval(pulls)
-    median = median_interval(pulls)
     ratio = paired_ratio(own, reference)
+    centres = (
+        "pulls_mean",
+        "pulls_low",
+        "pulls_high",
+        "pulls_median",
+        "pulls_median_low",
+        "pulls_median_high",
+    )
     means = ("pulls_max_agent", "bits_up", "bits_down", "reals_up", "reals_down", "rounds")
     return {
         "trials": trials,
@@ -127,14 +133,9 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> dict[str, Any]:
         "doubt": doubt,
         "error_low": judged.low,
         "error_high": judged.high,
-        "verdict": word,
-        "verdict_reason": reason,
-        "pulls_mean": mean.value,
-        "pulls_low": mean.low,
-        "pulls_high": mean.high,
-        "pulls_median": median.value,
-        "pulls_median_low": median.low,
-        "pulls_median_high": median.high,
+        "verdict": judged.word,
+        "verdict_reason": judged.reason,
+        **dict(zip(centres, (*mean_interval(pulls), *median_interval(pulls)), strict=True)),
         "largest_share": largest,
         # With a larger share the t interval of the mean is not to be trusted: at n = 50 it covers
         # 0.69 (lognormal, σ = 2) or 0.25 (Pareto 1.1) instead of 0.95. With fewer than twenty

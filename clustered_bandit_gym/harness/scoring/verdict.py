@@ -28,8 +28,7 @@ examples.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,8 +43,7 @@ Word = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 MANY_TRIALS = 10**6
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What the trials say about "P(stopped and wrong) is at most δ".
 
     Attributes:
@@ -54,9 +52,8 @@ class Verdict:
         high: upper end of the confidence sequence of P(wrong or unfinished), hence a bound on
             P(stopped and wrong).
         more: further trials, all finished and right, that a PASS would need, counted up to
-            10^6 + 1; 0 after a PASS, None after a FAIL.
-        hopeless: P(wrong or unfinished) is above δ with confidence 1 − α. More trials of this kind
-            cannot give a PASS.
+            10^6 + 1; 0 after a PASS. None where more trials of this kind cannot give one: after a
+            FAIL, and where P(wrong or unfinished) is above δ with confidence 1 − α.
         reason: one sentence without the word: counts, interval, and what would change an
             INCONCLUSIVE.
     """
@@ -65,7 +62,6 @@ class Verdict:
     low: float
     high: float
     more: int | None
-    hopeless: bool
     reason: str
 
 
@@ -112,7 +108,6 @@ def verdict(
     against = errors + unfinished
     low, _ = confidence_sequence(errors, trials, alpha, delta)
     against_low, high = confidence_sequence(against, trials, alpha, delta)
-    hopeless = bool(against_low > delta)
     above = f"P(stopped and wrong) ≥ {number(low)}"
     below = f"P({'wrong or unfinished' if unfinished else 'wrong'}) ≤ {number(high)}"
     word: Word = "INCONCLUSIVE"
@@ -127,13 +122,15 @@ def verdict(
         more = 0
     else:
         shown = f"{above} and {below}, which does not decide on"
-        more = _more(against, trials, delta, alpha)
-        advice = f"; {_what_would_change(more, high, unfinished, hopeless)}"
+        advice = "; wrong or unfinished more often than δ: more trials cannot give a PASS"
+        if against_low <= delta:
+            more = _more(against, trials, delta, alpha)
+            advice = f"; {_what_would_change(more, high, unfinished)}"
     reason = (
         f"{errors:,} wrong and {unfinished:,} unfinished in {counted(trials, 'trial')}; {shown} "
         f"δ = {delta:g} (confidence {1 - alpha:.4g} at any number of trials){advice}"
     )
-    return Verdict(word, low, high, more, hopeless, reason)
+    return Verdict(word, low, high, more, reason)
 
 
 def _log_mixture(s: Floats, n: Floats, delta: float) -> Floats:
@@ -178,9 +175,7 @@ def _more(against: int, trials: int, delta: float, alpha: float) -> int:
     )
 
 
-def _what_would_change(more: int, high: float, unfinished: int, hopeless: bool) -> str:
-    if hopeless:  # and not a FAIL: because of unfinished trials
-        return "wrong or unfinished more often than δ: more trials cannot give a PASS"
+def _what_would_change(more: int, high: float, unfinished: int) -> str:
     kind = "finished and right" if unfinished else "right"
     if more > MANY_TRIALS:
         return (
