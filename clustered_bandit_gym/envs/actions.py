@@ -84,9 +84,8 @@ def empirical_best(pulls: Ints, means: Floats, rng: np.random.Generator) -> Ints
     Ties are broken by `rng`, which is used only where there are any.
     """
     seen = np.where(pulls > 0, means, -np.inf)
-    tied = seen == seen.max(axis=-1, keepdims=True)
-    weights: Any = tied
-    if np.count_nonzero(tied) > tied[..., 0].size:
-        weights = tied * (1 - rng.random(tied.shape))
-    best: Ints = weights.argmax(axis=-1)
+    leads: Any = seen == seen.max(axis=-1, keepdims=True)
+    if np.count_nonzero(leads) > leads[..., 0].size:
+        leads = leads * (1 - rng.random(leads.shape))
+    best: Ints = leads.argmax(axis=-1)
     return best

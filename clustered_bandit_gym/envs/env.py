@@ -21,7 +21,6 @@ from clustered_bandit_gym.game.pulls import MAX_PULLS, Simulator
 from clustered_bandit_gym.game.seeds import Seed, episode_seeds
 from clustered_bandit_gym.policy import STOP, check_choice
 
-Obs = dict[str, np.ndarray]
 Space = spaces.Space[Any]
 StepResult = tuple[Any, float, bool, bool, Values]
 
@@ -172,7 +171,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._federation: Federation | None = None
         #: Draws the rewards of an episode without a federation.
         self._free: Simulator | None = None
-        #: The truth of the episode, and its instance, which flat ids make when it is asked for.
+        #: The truth of the episode, and its instance; None where it is made when asked for.
         self._law: Any = None
         self._instance: Instance | None = None
         self._window: Any = None
@@ -204,10 +203,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         """The instance of the current episode, for judges and pictures; not for learners."""
         if self._law is None:
             raise ResetNeeded("There is no play yet: call env.reset() first")
-        if self._instance is None:
-            means, clusters, *_, rewards = self._law
-            self._instance = Instance(means, clusters, rewards, allow_ties=True, allow_overlap=True)
-        return self._instance
+        rewards, means, clusters, *_ = self._law
+        return self._instance or Instance(means, clusters, rewards)
 
     @property
     def seen(self) -> tuple[Ints, Floats]:
@@ -234,7 +231,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._instance = drawn = self.draw_instance(seed)
         self.check_size(drawn)
         good = drawn.good_arms(self.epsilon)
-        self._law = Law(drawn.means, drawn.clusters, drawn.best_arms, good, drawn.rewards)
+        self._law = Law(drawn.rewards, drawn.means, drawn.clusters, drawn.best_arms, good)
         return drawn
 
     def _begin(self, told: Values) -> tuple[Any, Values]:

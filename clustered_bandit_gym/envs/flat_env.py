@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Bools, Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import action_mask, read_flat
-from clustered_bandit_gym.envs.env import ENDED, ClusteredBAIEnv, Obs, Space, StepResult
+from clustered_bandit_gym.envs.env import ENDED, ClusteredBAIEnv, Space, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer, Law
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import check_choice, whole
@@ -151,11 +151,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             if self.batch_rewards is not None:
                 drawn, rows = self._buffer.take(1, self.np_random)
                 i = rows.start
-                means = drawn["means"][i]
-                clusters = drawn["clusters"][i]
-                best = drawn["best"][i]
-                good = drawn["good"][i]
-                self._law = Law(means, clusters, best, good, self.batch_rewards)
+                arrays = [drawn[name][i] for name in Law._fields[1:]]
+                self._law = Law(self.batch_rewards, *arrays)
                 self._instance = self.fixed_instance
                 told = self.told_of(drawn, i)
             else:
@@ -232,14 +229,14 @@ def box_features(
     return np.concatenate([flat, np.asarray(time, dtype=np.float32)[..., None]], axis=-1)
 
 
-class DiscreteActions(gym.ActionWrapper[Obs, Any, Any], gym.utils.RecordConstructorArgs):
+class DiscreteActions(gym.ActionWrapper[Any, Any, Any], gym.utils.RecordConstructorArgs):
     """`Discrete(N*K + 1)` for a `ClusteredBAIEnv` of your own, as on the flat ids.
 
     Action `agent * K + arm` pulls, the last one stops and recommends each agent's empirical best
     from the observation, with ties decided by a fair draw.
     """
 
-    def __init__(self, env: gym.Env[Obs, Any]) -> None:
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
         gym.utils.RecordConstructorArgs.__init__(self)
         super().__init__(env)
         core = env.unwrapped

@@ -29,16 +29,16 @@ class Law(NamedTuple):
     """What a play needs of an instance.
 
     Attributes:
-        means, clusters, rewards: as in `Instance`.
+        rewards, means, clusters: as in `Instance`.
         best: (M,) the best arm of each cluster.
         good: (M, K) whether the arm is good enough, in each cluster.
     """
 
+    rewards: RewardModel
     means: Floats
     clusters: Ints
     best: Ints
     good: Bools
-    rewards: RewardModel
 
 
 class GameSettings:
@@ -154,9 +154,8 @@ class GameSettings:
     @cached_property
     def batch_rewards(self) -> RewardModel | None:
         """The reward model of all batches; None without a batch form or with an unusual law."""
-        batch = self._draw_batch(np.random.default_rng(0), 1)
-        usual = batch is not None and type(batch.rewards) in (Gaussian, Bernoulli)
-        return batch.rewards if usual else None
+        rewards = getattr(self._draw_batch(np.random.default_rng(0), 1), "rewards", None)
+        return rewards if type(rewards) in (Gaussian, Bernoulli) else None
 
     def _draw_batch(self, rng: np.random.Generator, n: int) -> Any:
         if self.fixed_instance is not None:

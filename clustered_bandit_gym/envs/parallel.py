@@ -23,8 +23,6 @@ except ImportError as error:
         "parallel_env needs PettingZoo: pip install 'clustered-bandit-gym[pettingzoo]'"
     ) from error
 
-#: Of each agent a dictionary of arrays, or a vector.
-Observations = Values
 Infos = dict[str, Values]
 
 
@@ -95,19 +93,21 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         self.possible_agents = [f"agent_{i}" for i in range(self._core.n_agents)]
         self.agents: list[str] = []
         self._broadcasts = communication == "broadcast"
+        #: How many agents each one knows of.
+        self._known = len(self.possible_agents) if self._broadcasts else 1
         # One space object for each agent: a space carries its own generator for sampling.
         self._observation_spaces = {name: self._space() for name in self.possible_agents}
         actions = 2 * self.n_arms + 1
         self._action_spaces = {name: spaces.Discrete(actions) for name in self.possible_agents}
 
     def _space(self) -> Space:
-        n = len(self.possible_agents)
         k = self.n_arms
         if self.observation == "box":
-            return spaces.Box(-1, 1, (4 * k * (n if self._broadcasts else 1) + 1,), np.float32)
+            return spaces.Box(-1, 1, (4 * k * self._known + 1,), np.float32)
         parts = tables((k,))
         if self._broadcasts:
-            parts |= {f"heard_{name}": space for name, space in tables((n - 1, k)).items()}
+            heard = tables((self._known - 1, k))
+            parts |= {f"heard_{name}": space for name, space in heard.items()}
         return spaces.Dict(parts)
 
     def observation_space(self, agent: str) -> Space:
@@ -121,9 +121,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         """The play of the current episode, with its ledger."""
         return self._core.federation
 
-    def reset(
-        self, seed: int | None = None, options: Values | None = None
-    ) -> tuple[Observations, Infos]:
+    def reset(self, seed: int | None = None, options: Values | None = None) -> tuple[Values, Infos]:
         # Others are ignored: PettingZoo's own tests pass an option that no environment knows.
         known = ("instance_seed", "play_seed")
         seeds = {name: value for name, value in (options or {}).items() if name in known}
@@ -135,7 +133,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
 
     def step(
         self, actions: dict[str, int]
-    ) -> tuple[Observations, dict[str, float], dict[str, bool], dict[str, bool], Infos]:
+    ) -> tuple[Values, dict[str, float], dict[str, bool], dict[str, bool], Infos]:
         acting = self.agents
         k = self.n_arms
         federation = self.federation
@@ -195,15 +193,12 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
             ledger.record(phase, "down", "report", hearers[hearers != senders], bits, 1)
         return samples
 
-    def _observe(self, agents: list[str]) -> Observations:
-        n = len(self.possible_agents)
-        all_pulls, all_means = self._core.seen
-        seen: Observations = {}
+    def _observe(self, agents: list[str]) -> Values:
+        seen: Values = {}
         for agent in agents:
             # The agent itself first, then those it hears.
-            rows = np.arange(n if self._broadcasts else 1) + self.possible_agents.index(agent)
-            pulls = all_pulls[rows % n]
-            means = all_means[rows % n]
+            first = self.possible_agents.index(agent)
+            pulls, means = (np.roll(t, -first, axis=0)[: self._known] for t in self._core.seen)
             if self.observation == "box":
                 time = self._cycles / (self.max_cycles or np.inf)
                 seen[agent] = box_features(pulls, means, self.federation.problem.sigma, time)

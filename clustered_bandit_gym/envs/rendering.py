@@ -43,8 +43,9 @@ def draw_frame(
         arms: (N,) the arms recommended at the end, −1 for none; None before the end.
     """
     n, k = pulls.shape
-    x = _edges(LEFT, WIDTH, k)
-    y = _edges(TOP, HEIGHT, n)
+    # The edges of cells, in pixels.
+    x = np.linspace(LEFT, LEFT + WIDTH, k + 1).astype(int).tolist()
+    y = np.linspace(TOP, TOP + HEIGHT, n + 1).astype(int).tolist()
     high = y[1] - y[0]
     clusters = problem.n_clusters or "hidden"
     told = f"{n} agents, {k} arms, clusters: {clusters}, delta {problem.delta:g}"
@@ -98,12 +99,6 @@ def _empty_frame(n: int, k: int, title: str, told: str) -> Frame:
     for agent in range(0, n, -(-n // 26)):
         _write(frame, 45, TOP + (2 * agent + 1) * HEIGHT // (2 * n), str(agent), anchor="mm")
     return frame
-
-
-def _edges(start: int, length: int, parts: int) -> list[int]:
-    """(parts + 1,) the edges of equal parts, in pixels."""
-    edges: list[int] = np.linspace(start, start + length, parts + 1).astype(int).tolist()
-    return edges
 
 
 def _write(frame: Frame, x: float, y: int, text: str, size: int = 13, anchor: str = "lm") -> None:

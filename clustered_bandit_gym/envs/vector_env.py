@@ -140,7 +140,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         return self.game.told_of(self._drawn, i) | {"action_mask": self.game.action_mask()}
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Values]:
-        began = self._done.copy()
+        began = self._done
         rewards, terminated, truncated, values = self.play(actions)
         if began.any():
             self.begin(began.nonzero()[0])
@@ -225,8 +225,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         if self.recommendations is None:
             arms = empirical_best(self._pulls[which], self._means[which], self.np_random)
         else:
-            shape = (self.num_envs, game.n_agents)
-            arms = integers(self.recommendations, shape, game.n_arms)[which]
+            arms = integers(self.recommendations, self._answers.shape, game.n_arms)[which]
         if game.truncation != "answer":
             arms = np.where(values["stopped"][which, None], arms, -1)
         right = self._drawn["good"][*cluster, arms] & (arms >= 0)
@@ -238,7 +237,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
 
     def _values(self) -> Values:
         """The `info` before the end, with nothing of the truth and without a sample."""
-        values: Values = {
+        return {
             "correct": np.zeros(self.num_envs, dtype=np.bool_),
             "agent_correct": np.zeros(self.pulls_per_agent.shape, dtype=np.bool_),
             "wrong_agents": np.zeros(self.num_envs, dtype=np.int64),
@@ -248,7 +247,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             "communication": self.game.bill(self._orders.copy()),
             "action_mask": self._mask(),
         }
-        return values
 
     def observe(self, which: Any = slice(None)) -> Any:
         """Copies of the observations of `which` now."""

@@ -136,10 +136,10 @@ class Network:
                 f"{path} does not have the layers that SB3 makes by default; write a StepPolicy "
                 "around model.predict, as examples/feature_extractor.py does"
             )
-        self._layers = []
-        for name in names:
-            bias = weights[name.removesuffix("weight") + "bias"]
-            self._layers.append((weights[name].numpy(), bias.numpy()))
+        self._layers = [
+            (weights[name].numpy(), weights[name.removesuffix("weight") + "bias"].numpy())
+            for name in names
+        ]
         self._tanh = "action_net.weight" in weights  # SB3's default; ReLU for action values
         self.inputs = self._layers[0][0].shape[1]
         self.actions = self._layers[-1][0].shape[0]
@@ -147,8 +147,7 @@ class Network:
 
     def __call__(self, inputs: Array) -> Array:
         x = inputs
-        for weight, bias in self._layers[:-1]:
-            x = weight @ x + bias
-            x = np.tanh(x) if self._tanh else np.maximum(x, 0)
-        weight, bias = self._layers[-1]
-        return weight @ x + bias
+        for weight, bias in self._layers:
+            scores = weight @ x + bias
+            x = np.tanh(scores) if self._tanh else np.maximum(scores, 0)
+        return scores
