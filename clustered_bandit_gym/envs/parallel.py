@@ -195,10 +195,11 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
 
     def _observe(self, agents: list[str]) -> Values:
         seen: Values = {}
+        both: Any = self._core.seen
         for agent in agents:
             # The agent itself first, then those it hears.
             first = self.possible_agents.index(agent)
-            pulls, means = (np.roll(t, -first, axis=0)[: self._known] for t in self._core.seen)
+            pulls, means = (np.roll(table, -first, axis=0)[: self._known] for table in both)
             if self.observation == "box":
                 time = self._cycles / (self.max_cycles or np.inf)
                 seen[agent] = box_features(pulls, means, self.federation.problem.sigma, time)

@@ -102,4 +102,4 @@ def crosstalk(policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_se
 
 
 def _differences(one: Values, other: Values) -> list[str]:
-    return [name for name in one if not np.array_equal(one[name], other.get(name))]
+    return [name for name in one if not np.array_equal(one[name], other.get(name, 0))]
