@@ -42,7 +42,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Best-arm identification for clustered bandits: play policies, judge them, keep and show the results.",
-    rich_markup_mode="rich",
 )
 study = typer.Typer(
     no_args_is_help=True,
@@ -305,8 +304,7 @@ def settings_of(given: Values, pairs: list[str] | None) -> Values:
 
 def default_env(settings: Values) -> str:
     """The environment of a command that names none and has these keywords."""
-    own = settings.keys() & {"instance", "generator"}
-    return "ClusteredBAI-v0" if own else DEFAULT_ENV
+    return "ClusteredBAI-v0" if settings.keys() & {"instance", "generator"} else DEFAULT_ENV
 
 
 def seed_of(text: str) -> int:

@@ -32,9 +32,10 @@ def list_all() -> None:
     from clustered_bandit_gym.policies import POLICIES
     from clustered_bandit_gym.policies.engines.registry import ENGINES
 
-    envs = {}
-    for name, entry in CATALOGUE.items():
-        envs[name] = entry.about + " (needs your copy of the data)" * entry.needs_data
+    envs = {
+        name: entry.about + " (needs your copy of the data)" * entry.needs_data
+        for name, entry in CATALOGUE.items()
+    }
     policies = {}
     for name, target in POLICIES.items():
         cls = load_object(target, "policy")
@@ -75,10 +76,9 @@ def bounds(
     instance = unwrapped.draw_instance(trial_seeds(seed, 0).instance)
     problem = unwrapped.problem_of(instance)
     bound = bound_of(instance, problem)
-    facts = problem.to_dict().items()
-    told = ", ".join(f"{key} = {value}" for key, value in facts if value is not None)
-    gap = number(float(instance.gaps.min()))
-    typer.echo(f"{env}: told {told}")
+    told = [f"{key} = {value}" for key, value in problem.to_dict().items() if value is not None]
+    gap = number(instance.gaps.min())
+    typer.echo(f"{env}: told {', '.join(told)}")
     typer.echo(f"the instance of trial 0 has η = {instance.eta:.4g}, smallest gap {gap}")
     least = "no bound is known" if bound is None else number(bound)
     typer.echo(f"expected pulls of any δ-PC policy, at least: {least}")
@@ -122,8 +122,9 @@ def compare(
     """
     from clustered_bandit_gym.harness.run import sweep
 
-    given = {"n_agents": n_agents, "delta": delta, "eta": eta, "max_pulls": max_pulls}
-    settings = settings_of(given, set_)
+    settings = settings_of(
+        {"n_agents": n_agents, "delta": delta, "eta": eta, "max_pulls": max_pulls}, set_
+    )
     board = sweep(
         policies or FOUR,
         envs or [default_env(settings)],

@@ -175,7 +175,7 @@ def _open(path: Path) -> Study:
 def _from_json(text: bytes) -> Values:
     """The arguments of `Study.tell`."""
     try:
-        told: Values = json.loads(text)
+        told = json.loads(text)
     except ValueError as error:
         raise UserError(f"the rewards are not JSON: {error}") from None
     known = {"order", "rows", "rewards", "sums", "pulls", "counts", "key"}
@@ -209,7 +209,7 @@ def _from_csv(text: bytes) -> Values:
     orders = numbers["order"].unique().tolist()
     if len(orders) != 1:
         raise UserError(f"expected lines of one order, got orders {orders}; tell one at a time")
-    told: Values = {"order": orders[0]}
+    told = {"order": orders[0]}
     if "reward" in table:
         rewards = numbers.groupby("row", sort=False)["reward"].agg(list)
         return told | {"rows": rewards.index.tolist(), "rewards": rewards.tolist()}

@@ -44,8 +44,9 @@ class StudyFile:
                     self._db.executescript(SCHEMA)
                     # Another process may have begun it.
                     self._db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", rows)
-            found = self._db.execute("SELECT * FROM study")
-            self.facts = {fact: json.loads(value) for fact, value in found}
+            self.facts = {
+                fact: json.loads(value) for fact, value in self._db.execute("SELECT * FROM study")
+            }
         except sqlite3.DatabaseError as error:
             raise UserError(f"{name} is not a study: {error}") from None
 
@@ -63,16 +64,16 @@ class StudyFile:
         for number, kind, phase, shape, asked, done, told, tells in rows:
             cells = _unpack(asked, "i8").reshape(3, -1)
             table = _unpack(told, "f8").reshape(cells.shape[1], -1)
-            size = tuple(json.loads(shape))
-            found.append(Order(number, kind, phase, size, cells, _unpack(done, "i8"), table, tells))
+            asked_for = (number, kind, phase, tuple(json.loads(shape)), cells)
+            found.append(Order(*asked_for, _unpack(done, "i8"), table, tells))
         return found
 
     def add(self, order: Order) -> None:
         """Store a new order, unless another process has done so."""
-        blobs = (_pack(order.asked), _pack(order.done), _pack(order.told))
+        arrays = map(_pack, (order.asked, order.done, order.told))
         self._db.execute(
             "INSERT OR IGNORE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (order.id, order.kind, order.phase, json.dumps(order.shape), *blobs),
+            (order.id, order.kind, order.phase, json.dumps(order.shape), *arrays),
         )
 
     def record(self, number: int, told: Told, revision: int, key: str | None) -> bool:

@@ -50,7 +50,7 @@ class Order:
     tells: int = 0
 
     def __post_init__(self) -> None:
-        missing: Ints = self.asked[2] - self.done
+        missing = self.asked[2] - self.done
         self.rows: Ints = np.flatnonzero(missing)
         self.agents: Ints = self.asked[0, self.rows]
         self.arms: Ints = self.asked[1, self.rows]
@@ -60,8 +60,8 @@ class Order:
     @property
     def table(self) -> pd.DataFrame:
         """What is missing, one line per row: order, row, agent, arm, times."""
-        columns = {"row": self.rows, "agent": self.agents, "arm": self.arms, "times": self.times}
-        return pd.DataFrame({"order": self.id, **columns})
+        cells = {"agent": self.agents, "arm": self.arms, "times": self.times}
+        return pd.DataFrame({"order": self.id, "row": self.rows, **cells})
 
     def __len__(self) -> int:
         return self.rows.size
@@ -147,8 +147,8 @@ class Reader(NamedTuple):
         these values."""
         low, high = self.support or (-np.inf, np.inf)
         expected = f"finite numbers from {low:g} to {high:g}"
-        nearest = np.clip(numbers, low, high)
-        possible = np.isfinite(numbers) & np.isclose(numbers, nearest, 1e-9, 1e-9)
+        inside = np.isclose(numbers, np.clip(numbers, low, high), 1e-9, 1e-9)
+        possible = np.isfinite(numbers) & inside
         if among is not None:
             expected = " or ".join(f"{value:g}" for value in among)
             possible = np.isin(numbers, among)
@@ -194,11 +194,16 @@ class Recorded:
 
     def draw(self, agents: Ints, arms: Ints, times: Ints | int, kind: Kind) -> Array:
         request = np.array(np.broadcast_arrays(agents, arms, times), dtype=np.int64)
-        shape = request.shape[1:]
         asked = request.reshape(3, -1)
-        done = np.zeros_like(asked[0])
-        told = np.zeros((done.size, self._weights.size))
-        order = Order(self.answered + 1, kind, self.play.current_phase, shape, asked, done, told)
+        order = Order(
+            self.answered + 1,
+            kind,
+            self.play.current_phase,
+            request.shape[1:],
+            asked,
+            done=np.zeros_like(asked[0]),
+            told=np.zeros((asked.shape[1], self._weights.size)),
+        )
         if self.answered == len(self._log):
             if self.next is None:  # a policy may ask for more in a `finally`
                 self.next = order
@@ -208,8 +213,7 @@ class Recorded:
         self.answered += 1
         if kind == "counts":
             return known.told.astype(np.int64).reshape(*known.shape, -1)
-        averages: Floats = known.told @ self._weights / known.asked[2]
-        return averages.reshape(known.shape)
+        return np.reshape(known.told @ self._weights / known.asked[2], known.shape)
 
     def single(self, agent: int, arm: int) -> float:
         return float(self.draw(np.array(agent), np.array(arm), 1, "averages"))

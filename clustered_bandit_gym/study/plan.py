@@ -127,8 +127,7 @@ def guess(
     drawn = rng.uniform(*gaps, shape)
     clusters = np.arange(shape[0])
     drawn[clusters, clusters % shape[1]] = 0
-    means = 0.5 + drawn.max(axis=1, keepdims=True) / 2 - drawn
-    return _spread(means, n_agents, rewards)
+    return _spread(0.5 + drawn.max(axis=1, keepdims=True) / 2 - drawn, n_agents, rewards)
 
 
 def _spread(means: ArrayLike, n_agents: int, rewards: RewardModel) -> Instance:

@@ -29,7 +29,7 @@ def report(study: Study) -> str:
             f"are right, if what was told of the problem is true."
         )
     told = [
-        f"{name} = {value:,}" if isinstance(value, int | float) else f"{name} = {value}"
+        f"{name} = {f'{value:,}' if isinstance(value, int | float) else value}"
         for name, value in problem.to_dict().items()
         if value
     ]
@@ -38,8 +38,8 @@ def report(study: Study) -> str:
     phases = orders.groupby("phase", sort=False)["pulls"].sum().reset_index()
     arms = pd.DataFrame({"pulls": status.pulls_per_arm.sum(axis=0)}).reset_index(names="arm")
     agents = agent_table(study).sort_values("pulls", ascending=False, kind="stable")
-    template = files("clustered_bandit_gym.study").joinpath("report.html")
-    return Template(template.read_text(encoding="utf-8")).substitute(
+    text = files("clustered_bandit_gym.study").joinpath("report.html").read_text(encoding="utf-8")
+    return Template(text).substitute(
         policy=escape(label_of(study.policy)),
         problem=escape(", ".join(told)),
         status=escape(str(status)),

@@ -65,8 +65,7 @@ class Status:
 
     @property
     def pulls_per_agent(self) -> Ints:
-        pulls: Ints = self.pulls_per_arm.sum(axis=1)
-        return pulls
+        return np.asarray(self.pulls_per_arm.sum(axis=1))
 
     @property
     def pulls_max_agent(self) -> int:
@@ -202,13 +201,13 @@ class Study:
             False if the same tell was taken before; then nothing is recorded.
         """
         known = {stored.id: stored for stored in self.orders()}
-        number = order.id if isinstance(order, Order) else order
+        number = getattr(order, "id", order)
         if number not in known:
             raise UserError(f"there is no order {number!r}; the last one is {len(known)}")
         stored = known[number]
         # Rows that are complete may be told once more: a repetition, which is recognised.
-        complete = stored.done == stored.asked[2]
-        whole = replace(stored, done=np.where(complete, 0, stored.done), tells=-1)
+        told_before = np.where(stored.done == stored.asked[2], 0, stored.done)
+        whole = replace(stored, done=told_before, tells=-1)
         seen = order if isinstance(order, Order) else whole
         check_same(stored, seen)
         chosen = indices(seen.rows if rows is None else rows, seen.done.size, "row")
@@ -244,26 +243,24 @@ class Study:
         return copy.deepcopy(self._played().ledger)
 
     @property
+    @np.errstate(invalid="ignore")
     def status(self) -> Status:
         """How far the study is."""
         orders = self.orders()
         pulls = np.zeros((self.problem.n_agents, self.problem.n_arms), np.int64)
         sums = np.zeros(pulls.shape)
         for order in orders:
-            cells = (order.asked[0], order.asked[1])
+            cells = tuple(order.asked[:2])
             np.add.at(pulls, cells, order.done)
             np.add.at(sums, cells, order.told @ self._weights)
         done = self._recorded.play.answer is not None
-        phase = "done" if done else "stopped"
-        with np.errstate(invalid="ignore"):
-            means = sums / pulls
         return Status(
             done=done,
-            phase=phase if self._recorded.next is None else self._recorded.next.phase,
+            phase=getattr(self._recorded.next, "phase", "done" if done else "stopped"),
             orders=len(self._log),
             missing=orders[-1].pulls if orders else 0,
             pulls_per_arm=pulls,
-            means=means,
+            means=sums / pulls,
         )
 
     def _played(self) -> Federation:

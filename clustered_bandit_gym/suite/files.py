@@ -100,9 +100,10 @@ def _check(values: Any, kinds: Values, where: str) -> None:
         value = values.get(name)
         fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
         if not fits or (isinstance(value, int | float) and not 0 <= value < 10**18):
-            expected = getattr(kind, "__name__", kind)
-            got = reprlib.repr(value)
-            raise UserError(f"{where}: {name} must be {expected}, from 0 to 1e18, got {got}")
+            raise UserError(
+                f"{where}: {name} must be {getattr(kind, '__name__', kind)}, from 0 to 1e18, got "
+                f"{reprlib.repr(value)}"
+            )
         if isinstance(value, dict):
             _check(value, dict.fromkeys(value, str), f"{where}, {name}")
 
@@ -180,17 +181,19 @@ def cell_table(submission: Submission) -> str:
     """The scores for humans, one line per cell."""
     cells = pd.DataFrame(submission.entries.values())
     texts = cells.map(lambda one: number(one) if isinstance(one, float) else plain(str(one)))
-    shown = [
-        "cell",
-        "trials",
-        "errors",
-        "verdict",
-        "vs_bound",
-        "bits_per_agent",
-        "rounds",
-        "reason",
-    ]
-    return texts.to_string(columns=shown, index=False)
+    return texts.to_string(
+        columns=[
+            "cell",
+            "trials",
+            "errors",
+            "verdict",
+            "vs_bound",
+            "bits_per_agent",
+            "rounds",
+            "reason",
+        ],
+        index=False,
+    )
 
 
 def readme(submission: Submission) -> str:

@@ -86,8 +86,10 @@ def run_suite(
     rows = []
     cells = played_cells("v2", quick)
     if progress and not hasattr(policy, "solve"):
-        text = "This policy pulls one by one, which takes hours where a `solve` takes minutes"
-        print(text, file=sys.stderr)
+        print(
+            "This policy pulls one by one, which takes hours where a `solve` takes minutes",
+            file=sys.stderr,
+        )
     for number, cell in enumerate(cells, 1):
         if progress:
             print(f"{cell.name} ({number} of {len(cells)})", file=sys.stderr)
