@@ -76,7 +76,7 @@ class Bets:
         counts_b: Floats,
         shift: Floats,
         share: Floats,
-        level: Floats | float = np.nan,
+        level: Floats,
     ) -> Floats:
         """(P,) evidence that mean_a < mean_b + shift, from counts (P, S).
 
@@ -109,7 +109,7 @@ class Bets:
         points = np.concatenate([points, finer], axis=1)
         order = (rows[:, None], points.argsort(axis=1))
         wealth = np.concatenate([wealth, more], axis=2)[:, *order]
-        return self._tightened(points[order], shift, wealth, np.broadcast_to(level, share.shape))
+        return self._tightened(points[order], shift, wealth, level)
 
     def _at_points(
         self, counts_a: Floats, counts_b: Floats, shift: Floats, points: Floats

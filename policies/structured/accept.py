@@ -7,7 +7,7 @@ import numpy as np
 from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.policies.sequential.cells import leader_pulls
 from clustered_bandit_gym.policies.structured.best_arms import resolve
-from clustered_bandit_gym.policies.structured.evidence import accept_to, beat, settle
+from clustered_bandit_gym.policies.structured.evidence import beat, settle
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
@@ -30,19 +30,17 @@ def accept(reps: Representatives, rest: Ints) -> Ints:
     rows = np.arange(rest.size)
     while True:
         # An arm that is only good enough says nothing by Assumption 1: then all go on alone.
-        eta = reps.eta if reps.resolved.all() else None
-        known = np.isin(np.arange(record.n.shape[1]), reps.leader) | (eta is None)
+        eta = reps.resolved.all() * (reps.eta or 0.0)
+        known = np.isin(np.arange(record.n.shape[1]), reps.leader) | (eta == 0)
         while rows.size:
             beat(record, rows)
-            leader, needed = settle(record, rows)
+            leader, needed = settle(record, rows, record.epsilon)
+            centre, left = settle(record, rows, eta, known)
+            needed &= left
             index = np.arange(rows.size)
-            centre = leader
-            if eta is not None:
-                centre, left = accept_to(record, rows, known, eta)
-                needed &= left
-                # While the leader is not a known best arm, either may be wrong, so the leader is
-                # pulled along.
-                needed[index, leader] = True
+            # While the leader is not a known best arm, either may be wrong, so the leader is pulled
+            # along.
+            needed[index, leader] = True
             needed[index, centre] = False
             going = (record.settled[rows] < 0) & (record.live[rows] & known).any(axis=1)
             needed &= going[:, None]

@@ -38,7 +38,7 @@ def resolve(reps: Representatives, until_twins: bool = False) -> None:
     while True:
         certify(reps)
         eliminate(reps)
-        _, needed = settle(reps, np.arange(len(reps)))
+        _, needed = settle(reps, np.arange(len(reps)), reps.epsilon)
         done = bool(reps.resolved.all())
         if (reps.settled >= 0).all():
             pulls = reps.n.sum()
@@ -117,7 +117,7 @@ class PullPlan:
         self.live = reps.live & wanted
         # The least batch: a small share of all expected pulls over the number of tasks. Agents take
         # `ahead` to be assigned, if differences are about η.
-        ahead = reps.budgets.n_agents * reps.to_classify / eta**2
+        ahead = reps.budgets.n_agents * nats(reps.budgets.classify()) / eta**2
         expected = ahead + n[:, wanted].sum()
         self.trifle = 0.005 * expected / max(1, self.rival.sum())
         self.share = np.sqrt(np.maximum(self.rival.sum(axis=1, keepdims=True), 1))
@@ -179,7 +179,8 @@ class PullPlan:
         return found
 
     def times(self) -> Floats:
-        """(R, K) pulls to make next. Ways that need few go first: they may make the others moot."""
+        """(R, K) pulls to make next, where positive. Ways that need few go first: they may make the
+        others moot."""
         top = self.top
         # Tasks that are to be settled by closeness elsewhere, and the y where that is to be shown.
         first = self.total.argmin(axis=0)
@@ -204,9 +205,7 @@ class PullPlan:
         at = np.zeros_like(now)
         at[y[apart], k[apart]] = True  # one y may serve many x
         self._aim_at_closeness(at, goal)
-        tell = np.zeros_like(self.distinct)
-        if self.only_distinct:
-            tell = np.triu(~self.distinct, 1)
+        tell = np.triu(~self.distinct & self.only_distinct, 1)
         tell[x, y] = ~apart
         x, y = np.nonzero(tell)
         arm = self.telling[x, y]
@@ -219,20 +218,20 @@ class PullPlan:
         if not (times > 0).any():
             # A plan is never empty while a live set has several arms, whatever the averages are.
             times = np.where(self.task, TUNING.growth * self.n + TUNING.start, 0)
-        return np.maximum(self.variance * times, 0)
+        return self.variance * times
 
     def _aim_at_closeness(self, at: Bools, goal: Floats) -> None:
         """Raise the goals of the cells `at` (R, K), arms k at y, and of live arms there that k is not
         yet close to."""
-        y, k = np.nonzero(at)
-        own_n = self.n[y, k]
-        np.maximum.at(goal, (y, k), self._next(self.close[y, k], own_n))
-        margin = np.maximum(self.eta + self.gap[y] - self.gap[y, k][:, None], 0)
+        y, k = cells = np.nonzero(at)
+        own_n = self.n[cells]
+        np.maximum.at(goal, cells, self._next(self.close[cells], own_n))
+        margin = np.maximum(self.eta + self.gap[y] - self.gap[cells][:, None], 0)
         # Two averages with n and n' pulls show closeness from 1/n + 1/n' = margin²/level on.
         target = margin**2 / self.level_close[y]
         blocked = self.live[y] & (1 / own_n[:, None] + 1 / self.n[y] > target)
         blocked[np.arange(y.size), k] = False
-        own = 1 / goal[y, k][:, None]
+        own = 1 / goal[cells][:, None]
         wanted = 1 / np.maximum(target - own, own)
         most = (1 + TUNING.growth) * self.n[y] + TUNING.start
         i, other = np.nonzero(blocked)

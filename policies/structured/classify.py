@@ -42,16 +42,13 @@ class Plan(ClusterTests):
     """Arms for telling agents of R clusters apart: choices that cost pulls if they are poor.
 
     Attributes:
-        eta: η; None where tests by Assumption 1 are ruled out.
-        users: agents of a cluster beside its representative, on average.
         pulls: (R,) pulls that an agent of x should take, once it is guessed right.
     """
 
-    def __init__(self, reps: Representatives, best: Ints | None, level: float) -> None:
-        super().__init__(reps, best, level)
-        self.eta = None if best is None else reps.eta
-        self.users = max(1.0, reps.budgets.n_agents / len(reps) - 1)
-        self.set_kind(bets=False)
+    @property
+    def users(self) -> float:
+        """Agents of a cluster beside its representative, on average."""
+        return max(1.0, self.reps.budgets.n_agents / self.rows.size - 1)
 
     def prepare(self) -> None:
         """Choose arms, pull representatives where their noise would cost more, freeze the tests."""

@@ -23,14 +23,13 @@ from clustered_bandit_gym.policies.structured.tuning import TUNING
 def solve_clusters(reps: Representatives) -> tuple[Ints, Ints]:
     """(N,) arms and (N,) cluster labels; `reps` is empty at first."""
     federation = reps.federation
-    m = federation.problem.n_clusters
-    if m is None:
+    if federation.problem.n_clusters is None:
         raise UserError(
             "structured-bai:assume=clusters requires n_clusters (M), but it is None: agents can be "
             "shown different, never equal. Tell M, or use naive or uniform-glr"
         )
     with federation.phase("discover"):
-        complete = _find_different(Discovery(reps, m, every_arm=True))
+        complete = _find_different(Discovery(reps, every_arm=True))
     if not complete:
         # Clusters without agents, or too much alike: everybody finds an arm alone.
         reps.eta = None

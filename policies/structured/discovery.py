@@ -26,11 +26,11 @@ class Discovery:
 
     Args:
         reps: the representatives, empty at first.
-        goal: how many clusters there are at most.
         every_arm: clusters may differ in any arm, not only in their leaders: all arms are compared
             at full effort, and η, by which best arms differ, is not used.
 
     Attributes:
+        goal: how many clusters there are at most; one where nothing is learnt from others.
         drawn: the record of the agents, (B,) in the order in which they are drawn.
         asked: how many of them have been drawn so far.
         odd: (B, R) agents that look different from a representative.
@@ -39,9 +39,8 @@ class Discovery:
         variance, of_cell: (K,) and (R, K) guesses of the variance of one pull, in units of σ².
     """
 
-    def __init__(self, reps: Representatives, goal: int, every_arm: bool = False) -> None:
+    def __init__(self, reps: Representatives, every_arm: bool = False) -> None:
         self.reps = reps
-        self.goal = goal
         self.every_arm = every_arm
         federation = reps.federation
         first = TUNING.first_effort
@@ -51,10 +50,12 @@ class Discovery:
         gap = 0.1 if every_arm else reps.eta or 0.1
         self.last = max(first, ceil(2 * 24.0 / gap**2))
         self.effort = ceil(self.last / 4 ** floor(log(self.last / first, 4)))
-        # A cluster of average size is missing among so many agents with probability e^-3 at most.
-        self.most = min(n_agents, ceil(goal * (log(goal) + 3)))
         # Without M nobody is assigned by what others are: everybody is looked at later on anyway.
         self.thorough = federation.problem.n_clusters is not None
+        # Without M and η everybody finds an arm alone.
+        self.goal = goal = reps.budgets.n_clusters if self.thorough or reps.eta else 1
+        # A cluster of average size is missing among so many agents with probability e^-3 at most.
+        self.most = min(n_agents, ceil(goal * (log(goal) + 3)))
         if not self.thorough:
             self.most = min(self.most, 256)
             self.last = min(self.last, 64 * first)
@@ -63,7 +64,7 @@ class Discovery:
         self.group = max(8, goal // 2)
         self._start(federation.rng.permutation(n_agents))
         self.variance: Floats = np.ones(n_arms)
-        self.of_cell: Floats = np.ones((0, n_arms))
+        self.of_cell: Floats  # learnt with the first representative
 
     def _start(self, order: Ints) -> None:
         """Nobody of `order` has been drawn yet."""
@@ -110,7 +111,7 @@ class Discovery:
         """Compare drawn agents with all representatives; promote the first that fits none."""
         if len(self.reps):
             if self.explored < self.effort:
-                self._explore_representatives(np.arange(len(self.reps)))
+                self._explore_representatives(0)
             rows = self._explore(rows)
         self.explored = self.effort
         self.group *= 2
@@ -136,8 +137,8 @@ class Discovery:
         terms = self._terms(drawn.n[rows][:, None], drawn.mean[rows][:, None])
         while rows.size:
             odd, distance, on_leader = self._compare(terms, leader)
-            odd |= self.odd[rows]
-            self.odd[rows] = odd
+            self.odd[rows] |= odd
+            odd = self.odd[rows]
             guess = np.where(odd, np.inf, distance).argmin(axis=1)
             nobody = odd.all(axis=1)
             if nobody.any():
@@ -187,17 +188,20 @@ class Discovery:
         reps.add(int(self.drawn.agents[row]))
         self.seen[row] = self.last  # it is not drawn again
         self.odd = np.pad(self.odd, ((0, 0), (0, 1)))
-        new = np.array([last])
-        self._explore_representatives(new)
+        self._explore_representatives(last)
         leader = reps.leader
-        odd, *_ = self._compare(self._terms(reps.n[new], reps.mean[new])[None], leader)
+        odd, *_ = self._compare(self._terms(reps.n[last], reps.mean[last])[None], leader)
         alike = (leader == leader[last]) & ~odd[0]
         if alike[:last].any():
             self.drop(last)
 
-    def _explore_representatives(self, rows: Ints) -> None:
-        """Bring the arms that may be a representative's best, by a rough rule, to `effort` pulls."""
+    def _explore_representatives(self, first: int) -> None:
+        """Bring the arms that may be a representative's best, by a rough rule, to `effort` pulls.
+
+        Those from row `first` on are explored.
+        """
         reps = self.reps
+        rows = np.arange(first, len(reps))
         effort = self.effort
         # A first glance at all arms drops the worst of them.
         for level in (effort / 8, effort):

@@ -65,22 +65,32 @@ def beat(record: Record, rows: Ints) -> Ints:
     return leader
 
 
-def settle(record: Record, rows: Ints) -> tuple[Ints, Bools]:
-    """A row is settled by its one live arm, or by a leader that is good enough: every other live
-    arm is shown less than ε better.
+def settle(
+    record: Record, rows: Ints, shift: float, among: Bools | bool = True
+) -> tuple[Ints, Bools]:
+    """A row is settled by its one live arm, or by one that is shown less than `shift` worse than
+    every other one.
 
-    Returns the leaders (rows,), and (rows, K) the other live arms for which that is not shown.
+    With ε such an arm is good enough. With η it is the best one if it is the best arm of some
+    cluster: the agent is of that cluster (event 4).
+
+    Args:
+        among: (K,) arms that may settle a row.
+
+    Returns (rows,) the live arms of `among` with the highest average, which are tried, and (rows, K)
+    the live arms for which that is not shown.
     """
     live = record.live[rows]
-    leader = leaders(record.mean[rows], live)
-    needed = live.copy()
-    needed[np.arange(rows.size), leader] = False
-    if record.epsilon > 0:
-        needed = record.cells.left(rows, leader, record.epsilon, record.to_beat[rows], live)
-    enough = ~needed.any(axis=1) & (record.settled[rows] < 0)
-    enough |= live.sum(axis=1) == 1
-    record.settled[rows[enough]] = leader[enough]
-    return leader, needed
+    hopeful = live & among
+    guess = leaders(record.mean[rows], hopeful)
+    left = live
+    enough = live.sum(axis=1) == 1
+    if shift > 0:
+        left = record.cells.left(rows, guess, shift, record.to_beat[rows], live)
+        enough |= ~left.any(axis=1) & (record.settled[rows] < 0)
+    enough &= hopeful.any(axis=1)
+    record.settled[rows[enough]] = guess[enough]
+    return guess, left
 
 
 # Events 1 and 2: the live sets of the representatives, and which of them are distinct.
@@ -134,6 +144,7 @@ class ClusterTests:
         level: nats that rule a cluster out, `Budgets.classify` of the attempt.
 
     Attributes:
+        eta: η; None where tests by Assumption 1 are ruled out.
         weights: prices of all choices.
         arms: (R, R) the arm k for each x and j.
         assumed: (R, R) test j by Assumption 1 instead; the arm is then k_x.
@@ -152,14 +163,15 @@ class ClusterTests:
     arms: Ints
     assumed: Bools
     each: Floats
-    noise: Floats
-    bets: bool
 
     def __init__(self, reps: Representatives, best: Ints | None, level: float) -> None:
         self.reps = reps
         self.rows = np.arange(len(reps))
         self.best: Ints = np.full(len(reps), -2) if best is None else best
         self.level = level
+        self.eta = None if best is None else reps.eta
+        self.bets = False
+        self.noise = np.ones(reps.n.shape[1])
         # The grid of ρ is fixed before the data: it never depends on whether best arms are known.
         self.weights = ClusterWeights(reps.budgets, len(reps), reps.eta)
 
@@ -178,7 +190,7 @@ class ClusterTests:
         assert (pulls > 0).all(), "a test uses an arm that its representative never pulled"
         wanted = np.maximum(self.each[rows[:, None], arms], 1)
         mixing, self.worth = weights.mixing(pulls / self.noise[self.cell], wanted, self.level)
-        self.shift = assumed * (reps.eta or 0.0)
+        self.shift = assumed * (self.eta or 0.0)
         self.reference = reps.mean[rows, self.cell] - self.shift
         self.alternative = reps.mean[rows[:, None], arms]
         self.up = assumed | (self.alternative > reps.mean[rows, arms])
@@ -249,20 +261,3 @@ def remaining(ruled_out: np.ndarray, guess: Ints) -> tuple[np.ndarray, Ints]:
     """
     left = (~ruled_out).sum(axis=1)
     return left <= 1, np.where(left == 1, ruled_out.argmin(axis=1), guess)
-
-
-# Event 4: agents whose cluster may be none of those known.
-def accept_to(record: Record, rows: Ints, known: Bools, eta: float) -> tuple[Ints, Bools]:
-    """An agent is accepted to a cluster whose best arm is live at it, and shown less than η worse
-    than every other live arm; `known` (K,) are the best arms of the representatives.
-
-    Returns (rows,) the live arms of `known` with the highest average, which are tried, and (rows, K)
-    the other live arms for which that is not shown.
-    """
-    live = record.live[rows]
-    hopeful = live & known
-    guess = leaders(record.mean[rows], hopeful)
-    left = record.cells.left(rows, guess, eta, record.to_be_close[rows], live)
-    accepted = hopeful.any(axis=1) & ~left.any(axis=1) & (record.settled[rows] < 0)
-    record.settled[rows[accepted]] = guess[accepted]
-    return guess, left

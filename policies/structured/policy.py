@@ -104,9 +104,7 @@ def _find_best_arms(reps: Representatives) -> bool:
     """Steps 1 and 2; whether M is told and there are M representatives."""
     federation = reps.federation
     m = federation.problem.n_clusters
-    # Without M and η nothing is learnt from others: everybody finds an arm alone.
-    alone = m is None and reps.eta is None
-    discovery = Discovery(reps, 1 if alone else reps.budgets.n_clusters)
+    discovery = Discovery(reps)
     second = False
     while True:
         with federation.phase("discover"):

@@ -55,7 +55,7 @@ class Record:
         epsilon: ε.
         live: (R, K) arms that may still be the best.
         settled: (R,) the arm that answers for a row: shown good enough; −1 if there is none yet.
-        to_beat, to_be_close: (R,) nats that show an arm beaten, and close.
+        to_beat: (R,) nats that show an arm beaten, or settle a row.
         cells: (R, K) pulls and what they show. ρ comes from a grid that is fixed before the data:
             half of its weight is tuned to 2 ln(1/α)/η² pulls, what a difference of η takes.
     """
@@ -76,7 +76,7 @@ class Record:
         self.cells = self._make(np.zeros((agents.size, problem.n_arms, 1)))
         self.live = np.ones(self.n.shape, dtype=bool)
         self.settled: Ints = np.full(agents.size, -1)
-        self.to_beat = self.to_be_close = np.full(agents.size, nats(budgets.accept()))
+        self.to_beat = np.full(agents.size, nats(budgets.accept()))
 
     def _make(self, memory: Floats) -> Cells:
         federation = self.federation
@@ -118,8 +118,8 @@ class Representatives(Record):
 
     Attributes:
         distinct: (R, R) pairs shown to be of different clusters.
+        to_be_close: (R,) nats that show an arm close.
         number: (R,) 1 for the first candidate ever chosen, 2 for the next, ...
-        to_classify: nats that rule a cluster out at an agent, in a first attempt.
         dropped: candidates dropped so far.
         alike: two settled rows were not told apart for so long that they are taken to be of one
             cluster.
@@ -129,13 +129,12 @@ class Representatives(Record):
         nobody = np.zeros(0, dtype=np.int64)
         super().__init__(federation, Budgets(federation.problem, share), nobody)
         self._set_number(nobody)
-        self.to_classify = float(nats(self.budgets.classify()))
         self.distinct = np.zeros((0, 0), dtype=bool)
         self.dropped = 0
         self.alike = False
 
     def __len__(self) -> int:
-        return int(self.agents.size)
+        return len(self.agents)
 
     def _set_number(self, number: Ints) -> None:
         self.number = number

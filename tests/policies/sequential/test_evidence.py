@@ -168,9 +168,8 @@ def test_bets_on_a_pair_have_mean_at_most_one_under_every_null(
     a, b = np.divmod(np.arange((n_a + 1) * (n_b + 1)), n_b + 1)
     counts_a, counts_b = outcomes(n_a)[a], outcomes(n_b)[b]
     for share in (0.1, 0.6):
-        value = np.exp(
-            bets.pair(counts_a, counts_b, np.full(a.size, shift), np.full(a.size, share))
-        )
+        shifts, shares, levels = (np.full(a.size, x) for x in (shift, share, np.nan))
+        value = np.exp(bets.pair(counts_a, counts_b, shifts, shares, levels))
         worst = 0.0
         for p_b in np.linspace(0, 1, 21):
             p_a = p_b + shift / (
@@ -202,7 +201,8 @@ def test_bets_on_a_pair_are_below_the_least_product_and_close_to_it() -> None:
         ]
         noise = [noise[0] / counts_a.sum(), noise[1] / counts_b.sum()]
         share = np.array([noise[0] / sum(noise)])
-        found = bets.pair(counts_a[None], counts_b[None], np.array([shift]), share)[0]
+        level = np.array([np.nan])
+        found = bets.pair(counts_a[None], counts_b[None], np.array([shift]), share, level)[0]
         assert found <= product.min() + 1e-9
         if found > 5:
             gaps.append((product.min() - found) / product.min())

@@ -17,8 +17,8 @@ from clustered_bandit_gym.policies.structured.representatives import Representat
 class RandomDiscovery:
     """Promotes anybody."""
 
-    def __init__(self, reps: Representatives, goal: int) -> None:
-        self.reps, self.goal = reps, goal
+    def __init__(self, reps: Representatives) -> None:
+        self.reps, self.goal = reps, reps.budgets.n_clusters
         self.left = reps.federation.rng.permutation(reps.federation.problem.n_agents).tolist()
 
     def run(self) -> bool:
