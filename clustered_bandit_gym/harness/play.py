@@ -23,7 +23,6 @@ import numpy as np
 
 from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
-from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.seeds import global_seed, trial_seeds
 from clustered_bandit_gym.harness.bound import bound_of
 from clustered_bandit_gym.harness.identity import versions
@@ -83,7 +82,6 @@ class Work:
         direct = hasattr(policy, "solve") and not stepwise
         env = self.envs[task.cell]
         unwrapped = env.unwrapped
-        federation: Federation
         options = {"instance_seed": seeds.instance, "play_seed": seeds.play}
         # Outside of the try: if the environment cannot be set up, that is not the policy's failure.
         if direct:
@@ -91,7 +89,7 @@ class Work:
             federation = unwrapped.federation_on(truth, seeds.play)
         else:
             first = env.reset(seed=seeds.policy, options=options)
-        raised: BaseException | None = None
+        raised = None
         process = os.getpid()
         start = perf_counter()
         with seeded_globals(seeds.policy):
@@ -219,7 +217,7 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
     from clustered_bandit_gym.policies import make
 
     several = isinstance(policies, Iterable) and not isinstance(policies, str)
-    players: Values = {}
+    players = {}
     for policy in policies if several else [policies]:
         player = make(policy) if isinstance(policy, str) else policy
         if isinstance(player, type) or not (hasattr(player, "solve") or hasattr(player, "act")):
@@ -251,17 +249,16 @@ def _check_not_none(arms: Any, silent_program: str) -> None:
     raise UserError("solve returned None; expected one arm per agent: an int array (N,)")
 
 
-def _play_loop(player: Any, env: Env, seed: int, obs: Any, info: Any) -> None:
+def _play_loop(player: Any, env: Any, seed: int, obs: Any, info: Any) -> None:
     """`act` in the Gymnasium loop."""
     if hasattr(player, "reset"):
         player.reset(info, seed=seed)
     terminated = truncated = False
     while not (terminated or truncated):
         obs, _, terminated, truncated, info = env.step(player.act(obs, info))
-    unwrapped: Any = env.unwrapped
-    if unwrapped.federation.judgement is None:
-        pulls = unwrapped.federation.pulls
-        raise BudgetExceeded(f"the environment ended the play after {pulls:,} pulls")
+    federation = env.unwrapped.federation
+    if federation.judgement is None:
+        raise BudgetExceeded(f"the environment ended the play after {federation.pulls:,} pulls")
 
 
 # --- what surrounds a play in its process ----------------------------------------------------------

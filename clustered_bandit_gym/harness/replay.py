@@ -36,13 +36,14 @@ def replay(
     if one did.
     """
     if row.get("version") != versions():
-        text = f"the row was played by {row.get('version')}; this is {versions()}"
-        warnings.warn(text, stacklevel=2)
+        warnings.warn(
+            f"the row was played by {row.get('version')}; this is {versions()}", stacklevel=2
+        )
     if ":" in row["env"]:
         check_allowed(row["env"], allow)
     if policy is None:
         policy = rebuild_policy(row["policy_class"], row["settings"], allow)
-    for key in row["env_kwargs"].keys() - env_kwargs.keys():
+    for key in row["env_kwargs"].keys() - env_kwargs:
         env_kwargs[key] = revive(key, row["env_kwargs"][key], allow)
     work = Work(
         [Cell(row["env"], env_kwargs)],
@@ -61,7 +62,7 @@ def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task,
     plays them from the last to the first, so that nothing comes before a trial that came before it
     in the run.
     """
-    same: dict[Task, bool] = {}
+    same = {}
     # What ended its process would end this one, too, and with it the trials that follow.
     whole = sorted(task for task in rows if rows[task]["outcome"] not in ("crash", "timeout"))
     for player in range(len(work.players)):

@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from clustered_bandit_gym._types import FilePath, Values
@@ -138,17 +138,16 @@ def sweep(
         reused = len(rows)
         missing = [task for task in tasks if task not in rows]
         results = run(work, missing, n_jobs, backend, address, max_seconds)
-        try:
-            with closing(results), progress_of(len(tasks), reused, progress) as bar:
-                for task, row in results:
-                    rows[task] = kept.put(task, row)
-                    bar.update()
-        except KeyboardInterrupt:
-            left = len(tasks) - len(rows)
-            text = f"interrupted: {len(rows):,} trials are done, {left:,} are not"
-            warnings.warn(text, stacklevel=2)
+        bar = progress_of(len(tasks), reused, progress)
+        with suppress(KeyboardInterrupt), closing(results), bar as shown:
+            for task, row in results:
+                rows[task] = kept.put(task, row)
+                shown.update()
     unplayed = len(tasks) - len(rows)
-    if replays and not unplayed:
+    if unplayed:
+        text = f"interrupted: {len(rows):,} trials are done, {unplayed:,} are not"
+        warnings.warn(text, stacklevel=2)
+    elif replays:
         for task, same in reproduced(work, rows, replays).items():
             rows[task] = rows[task] | {"reproduced": same}
     return Board([rows[task] for task in sorted(rows)], missing=unplayed, reused=reused)
@@ -160,7 +159,7 @@ def _cells(
     grid: Values,
 ) -> list[Cell]:
     """The settings that a sweep plays; none twice."""
-    found: list[Cell] = []
+    found = []
     for own in cells:
         axes = {"env_id": env_id, **grid, **{key: [value] for key, value in own.items()}}
         values = (one if isinstance(one, list | tuple | range) else [one] for one in axes.values())

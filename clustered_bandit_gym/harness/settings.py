@@ -100,14 +100,15 @@ def revive(key: str, value: Any, allow: Sequence[str] = ()) -> Any:
     return target(**value["settings"]) if "settings" in value else target
 
 
-def check_allowed(path: str, allow: Sequence[str]) -> None:
-    """Refuse a row that names code, as ``module:name``, of a module which is neither of this
-    package nor allowed by the caller."""
+def check_allowed(path: str, allow: Sequence[str]) -> str:
+    """The module of the code that a row names as ``module:name``. Refused unless it is of this
+    package or allowed by the caller."""
     module = path.partition(":")[0]
     if module not in allow and module.partition(".")[0] != PACKAGE:
         raise UserError(
             f'the row names {path}, which is not allowed to run: allow=["{module}"] if you trust it'
         )
+    return module
 
 
 def trusted(path: str, allow: Sequence[str]) -> Any:
@@ -117,9 +118,8 @@ def trusted(path: str, allow: Sequence[str]) -> Any:
     dataclasses such as generators, and what else is in the modules `allow`. Nothing else is
     imported.
     """
-    check_allowed(path, allow)
-    target: Any = load_object(path, "row")
-    module = path.partition(":")[0]
+    module = check_allowed(path, allow)
+    target = load_object(path, "row")
     own_class = isinstance(target, type) and target.__module__ == module
     harmless = own_class and (is_dataclass(target) or issubclass(target, Policy | StepPolicy))
     if module not in allow and not harmless:

@@ -14,7 +14,7 @@ import sqlite3
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,7 +52,7 @@ class Place(NamedTuple):
     seed: str
 
 
-class Store(AbstractContextManager["Store"]):
+class Store(ExitStack):
     """The trials kept in a folder. Only the process that plays the run writes.
 
     Args:
@@ -62,6 +62,7 @@ class Store(AbstractContextManager["Store"]):
     """
 
     def __init__(self, folder: FilePath, create: bool = True) -> None:
+        super().__init__()
         self.path = Path(folder) / FILE
         if not create and not self.path.exists():
             raise UserError(f"{folder} holds no trials (it has no {FILE})")
@@ -69,6 +70,7 @@ class Store(AbstractContextManager["Store"]):
             self._db = self._open(create)
         except (sqlite3.Error, OSError) as error:
             raise UserError(f"{self.path} cannot be used as a store of trials: {error}") from error
+        self.callback(self._db.close)
 
     def _open(self, create: bool) -> sqlite3.Connection:
         if create:
@@ -174,14 +176,8 @@ class Store(AbstractContextManager["Store"]):
         ((count,),) = self._ask("SELECT COUNT(*) FROM trials")
         return int(count)
 
-    def close(self) -> None:
-        self._db.close()
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
-class Resume(AbstractContextManager["Resume"]):
+class Resume(ExitStack):
     """The part of a store that belongs to one run.
 
     Where the policy or the environment has no key, rows are kept under a key that no other run has,
@@ -193,14 +189,14 @@ class Resume(AbstractContextManager["Resume"]):
     """
 
     def __init__(self, out: FilePath | None, work: Work) -> None:
-        self.store: Any = None
+        super().__init__()
         self.work = work
-        self.places: dict[tuple[int, ...], Place] = {}
-        self.reasons: dict[tuple[int, ...], str] = {}
+        #: By positions of environment and policy: where rows are kept, and what they say of that.
+        self.places: dict[tuple[int, ...], tuple[Place, Row]] = {}
         self.attempts: dict[Task, int] = {}
         if out is None:
             return
-        self.store = Store(out)
+        self.store = self.enter_context(Store(out))
         mode = " strict" if work.strict else ""
         policies = [_key_or_reason(policy_key, policy) for _, policy in work.players]
         for c, cell in enumerate(work.cells):
@@ -209,19 +205,20 @@ class Resume(AbstractContextManager["Resume"]):
             env = env or f"no key, environment {c}"
             for p, (policy, no_policy) in enumerate(policies):
                 label = work.players[p][0]
+                said = {}
                 if reason := no_policy or no_env:
                     text = f"{label}: kept trials are not reused, because {reason}"
                     warnings.warn(text, stacklevel=4)
-                    self.reasons[c, p] = reason
+                    said = {"no_key": reason}
                     policy = f"no key {uuid.uuid4().hex}"
                 place = Place(env, policy + mode, versions(), str(work.seed))
-                self.places[c, p] = place
+                self.places[c, p] = place, said
                 self.store.announce(label, place)
 
     def rows(self) -> dict[Task, Row]:
         """Rows of earlier runs, except failed ones, whose attempts are remembered."""
         rows = {}
-        for (c, p), place in self.places.items():
+        for (c, p), (place, _) in self.places.items():
             for trial, row in self.store.get(place).items():
                 task = Task(c, p, trial)
                 if row["outcome"] in FAILED:
@@ -232,22 +229,17 @@ class Resume(AbstractContextManager["Resume"]):
 
     def put(self, task: Task, row: Row) -> Row:
         """Keep a row; returns it as it is kept."""
-        if self.store is None:
+        if not self.places:
             return row
         if row["version"] != versions():
             raise UserError(
                 f"a worker process plays {row['version']}, this process is {versions()}: restart "
                 "this process, or install the same version everywhere"
             )
-        if reason := self.reasons.get(task[:2]):
-            row = row | {"no_key": reason}
-        row = row | {"attempts": self.attempts.get(task, 0) + row["attempts"]}
-        self.store.put(self.places[task[:2]], task.trial, row)
+        place, said = self.places[task[:2]]
+        row = row | said | {"attempts": self.attempts.get(task, 0) + row["attempts"]}
+        self.store.put(place, task.trial, row)
         return row
-
-    def __exit__(self, *error: object) -> None:
-        if self.store is not None:
-            self.store.close()
 
 
 def _key_or_reason(write: Callable[..., str], *arguments: Any) -> tuple[str, str]:

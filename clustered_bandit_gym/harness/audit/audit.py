@@ -241,7 +241,8 @@ def _choose(
         stated = str(getattr(policy, "guarantee", ""))
         free = stated.startswith("delta-PC") and "Assumption" not in stated
         free = free or settings_of(policy).get("assume") == "clusters"
-        suite = [cell for cell in GAMES if cell.quick or not quick]
-        return [cell for cell in suite if free or not cell.shared], ()
+        return [
+            cell for cell in GAMES if (cell.quick or not quick) and (free or not cell.shared)
+        ], ()
     left_out = tuple(cell.name for cell in GAMES if not cell.small)
     return [cell for cell in GAMES if cell.small], left_out

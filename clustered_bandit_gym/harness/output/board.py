@@ -69,7 +69,7 @@ class Board(Document):
     @classmethod
     def load(cls, folder: FilePath) -> Board:
         """The board of a store's folder, without trials of code that has changed since."""
-        with Store(Path(folder), create=False) as store:
+        with Store(folder, create=False) as store:
             board = cls(pd.DataFrame(store.columns()))
         if board.trials.empty:
             raise UserError(f"{folder} holds no finished trials")

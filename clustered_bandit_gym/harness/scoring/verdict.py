@@ -111,7 +111,7 @@ def verdict(
     above = f"P(stopped and wrong) ≥ {number(low)}"
     below = f"P({'wrong or unfinished' if unfinished else 'wrong'}) ≤ {number(high)}"
     word: Word = "INCONCLUSIVE"
-    more: int | None = None
+    more = None
     advice = ""
     if low > delta:
         word = "FAIL"
