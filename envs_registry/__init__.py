@@ -9,6 +9,7 @@ plain values: nothing heavy is loaded, no data is needed, and a specification su
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -87,8 +88,7 @@ CATALOGUE: dict[str, Entry] = {
 
 def flat_id(name: str, kind: str = "Discrete") -> str:
     """The id of the same game for learning libraries, of kind "Discrete" or "Box"."""
-    base = name.replace("-Discrete-v", "-v").replace("-Box-v", "-v")
-    return base.replace("-v", f"-{kind}-v")
+    return re.sub("(-Discrete|-Box)?-v", f"-{kind}-v", name)
 
 
 def register() -> None:

@@ -177,7 +177,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._window: Any = None
         # What `info` says before the end. To copy them takes a third of the time to make them.
         self._not_judged = np.zeros(self.n_agents, dtype=np.bool_)
-        self._no_arms: Ints = np.full(self.n_agents, -1)
+        self._no_arms = np.full(self.n_agents, -1)
         #: (N,) the arms recommended at the end, −1 for none; None while an episode goes on.
         self._answer: Ints | None = self._no_arms
 
@@ -216,8 +216,12 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     ) -> tuple[Any, Values]:
         super().reset(seed=seed)
         instance_seed, play_seed = episode_seeds(self.np_random)
-        known: Values = {"instance_seed": instance_seed, "play_seed": play_seed}
-        known |= {"local_pulls": False, "source": None}
+        known: Values = {
+            "instance_seed": instance_seed,
+            "play_seed": play_seed,
+            "local_pulls": False,
+            "source": None,
+        }
         chosen = known | (options or {})
         if unknown := sorted(chosen.keys() - known.keys()):
             raise UserError(f"unknown reset options {unknown}; known: {', '.join(known)}")
@@ -237,9 +241,9 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     def _begin(self, told: Values) -> tuple[Any, Values]:
         """An episode without pulls: its first observation, and what the learner is `told`."""
         self._scale = told["sigma"]
-        self._pulls: Ints = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
-        self._means: Floats = np.zeros((self.n_agents, self.n_arms))
-        self._per_agent: Ints = np.zeros(self.n_agents, dtype=np.int64)
+        self._pulls = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
+        self._means = np.zeros(self._pulls.shape)
+        self._per_agent = np.zeros(self.n_agents, dtype=np.int64)
         self._unpulled = set(range(self.n_agents))
         self._count = 0
         self._orders = 0

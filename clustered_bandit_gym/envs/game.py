@@ -105,11 +105,12 @@ class GameSettings:
 
     def check_size(self, instance: Instance) -> None:
         """`ValueError` if `instance` does not fit the spaces."""
-        if (instance.n_agents, instance.n_arms) != (self.n_agents, self.n_arms):
+        drawn = (instance.n_agents, instance.n_arms)
+        expected = (self.n_agents, self.n_arms)
+        if drawn != expected:
             raise UserError(
-                f"the generator drew {instance.n_agents} agents and {instance.n_arms} arms; "
-                f"the environment has {self.n_agents} and {self.n_arms}; "
-                "use a generator whose instances all have one size"
+                f"the generator drew an instance with (agents, arms) = {drawn}, the environment has "
+                f"{expected}; use a generator whose instances all have one size"
             )
 
     def problem_of(self, instance: Instance) -> Problem:
@@ -152,7 +153,7 @@ class GameSettings:
         )
 
     @cached_property
-    def batch_rewards(self) -> RewardModel | None:
+    def batch_rewards(self) -> Any:
         """The reward model of all batches; None without a batch form or with an unusual law."""
         rewards = getattr(self._draw_batch(np.random.default_rng(0), 1), "rewards", None)
         return rewards if type(rewards) in (Gaussian, Bernoulli) else None
@@ -179,9 +180,8 @@ class GameSettings:
         truth of them, `eta` and `eta1`.
         """
         batch = self._draw_batch(rng, n)
-        means: Floats = batch.means
-        arrays: dict[str, Array] = {"means": means, "clusters": batch.clusters}
-        arrays["best"] = means.argmax(axis=2)
+        means = batch.means
+        arrays = {"means": means, "clusters": batch.clusters, "best": means.argmax(axis=2)}
         # As in `Instance.good_arms`.
         behind = means.max(axis=2, keepdims=True) - means
         arrays["good"] = behind <= self.epsilon * (1 + 1e-9)
@@ -224,9 +224,8 @@ def _source(
         raise UserError(f"instance must be an Instance or the path of a file, got {instance!r}")
     if settings:
         raise UnknownSetting(
-            f"got an unexpected keyword argument {min(settings)!r}; {', '.join(sorted(settings))}: "
-            "settings of a generator, but an instance is given; "
-            "use told={...} to change what the learner is told of it"
+            f"got an unexpected keyword argument {min(settings)!r}: a setting of generators, but an "
+            "instance is given; use told={...} to change what the learner is told of it"
         )
     return instance
 

@@ -127,7 +127,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         seeds = {name: value for name, value in (options or {}).items() if name in known}
         _, told = self._core.reset(seed=seed, options=seeds)
         self.agents = self.possible_agents[:]
-        self._committed: Ints = np.full(len(self.agents), -1)
+        self._committed = np.full(len(self.agents), -1)
         self._cycles = 0
         return self._observe(self.agents), {agent: dict(told) for agent in self.agents}
 
@@ -145,7 +145,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         choice = integers([actions[agent] for agent in acting], who.shape, 2 * k + 1)
         pulling = choice < k
         leaving = choice > k
-        rewards: Floats = np.where(pulling, -self._core.pull_cost, 0.0)
+        rewards = np.where(pulling, -self._core.pull_cost, 0.0)
         infos: Infos = {agent: {} for agent in acting}
         samples = self._pull(who[pulling], choice[pulling])
         for row, sample in zip(np.flatnonzero(pulling), samples.tolist(), strict=True):

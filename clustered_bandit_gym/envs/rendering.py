@@ -143,7 +143,6 @@ class Window:
             warnings.warn(
                 "render_mode='human' cannot open a window: Matplotlib has no interactive backend "
                 "here; use render_mode='rgb_array' with RecordVideo",
-                UserWarning,
                 stacklevel=3,
             )
 

@@ -85,24 +85,23 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         self._buffer: Any = None
         self._sizes = np.array(game.pull_sizes)
         cells = (num_envs, game.n_agents, game.n_arms)
-        self._pulls: Ints = np.zeros(cells, dtype=np.int64)
-        self._means: Floats = np.zeros(cells)
+        self._pulls = np.zeros(cells, dtype=np.int64)
+        self._means = np.zeros(cells)
         # The instances: arrays (num_envs, ...) as in `draw_arrays`, and what the learners are told.
         drawn = game.draw_arrays(np.random.default_rng(0), 1)
         first = game.always_told | {key: values[0] for key, values in drawn.items()}
         self._drawn = {key: np.array([value] * num_envs) for key, value in first.items()}
-        self._rewards = game.batch_rewards
         #: (num_envs, N) pulls so far.
-        self.pulls_per_agent: Ints = np.zeros((num_envs, game.n_agents), dtype=np.int64)
-        self._count: Ints = np.zeros(num_envs, dtype=np.int64)
-        self._orders: Ints = np.zeros(num_envs, dtype=np.int64)
+        self.pulls_per_agent = np.zeros(cells[:2], dtype=np.int64)
+        self._count = np.zeros(num_envs, dtype=np.int64)
+        self._orders = np.zeros(num_envs, dtype=np.int64)
         #: Sub-environments whose episode is over.
-        self._done: Bools = np.zeros(num_envs, dtype=np.bool_)
+        self._done = np.zeros(num_envs, dtype=np.bool_)
         # For pictures: frames not yet asked for, the last step's `info`, and (num_envs, N) the arms
         # that ends recommended, −1 for none.
         self._frames: list[list[Frame]] = [[] for _ in range(num_envs)]
         self._last_values: Values = {}
-        self._answers: Ints = np.full(self.pulls_per_agent.shape, -1)
+        self._answers = np.full(cells[:2], -1)
 
     def reset(
         self,
@@ -178,7 +177,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         terminated = stopped if game.truncation == "free" else done
         values = self._values()
         values |= {"sample": samples, "stopped": stopped}
-        rewards: Array = -game.pull_cost * pulls
+        rewards = -game.pull_cost * pulls
         over = done.nonzero()[0]
         if over.size:
             self._judge(over, terminated, values)
@@ -204,7 +203,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         rows, arms = np.divmod(cells, game.n_arms)
         clusters = which * bandits.shape[1] + self._drawn["clusters"].ravel()[rows]
         means = bandits.reshape(-1, game.n_arms)
-        averages = self._rewards.average(self.np_random, means, clusters, arms, times)
+        averages = game.batch_rewards.average(self.np_random, means, clusters, arms, times)
         all_pulls = self._pulls.reshape(-1)
         all_means = self._means.reshape(-1)
         counts = all_pulls[cells] + times
@@ -212,7 +211,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         all_pulls[cells] = counts
         all_means[cells] = old + (averages - old) * times / counts
         self.pulls_per_agent.reshape(-1)[rows] += times
-        samples: Floats = np.zeros(self.num_envs)
+        samples = np.zeros(self.num_envs)
         samples[which] = averages
         self._count += pulls
         self._orders += fits
@@ -270,7 +269,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             raise ResetNeeded("There is no play yet: call envs.reset() first")
         means = self._drawn["means"][i]
         clusters = self._drawn["clusters"][i]
-        return self.game.fixed_instance or Instance(means, clusters, self._rewards)
+        return self.game.fixed_instance or Instance(means, clusters, self.game.batch_rewards)
 
     def render(self) -> tuple[Any, ...] | None:
         """For each sub-environment a frame, or the frames since the last call: `render_mode`."""

@@ -15,7 +15,7 @@ probabilities. Renumbering agents or arms renumbers the results. The cost is O(N
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -23,8 +23,7 @@ from scipy.special import expit
 from clustered_bandit_gym._types import Array
 
 
-@dataclass(frozen=True)
-class Beliefs:
+class Beliefs(NamedTuple):
     """Beliefs about E plays, plays last, in single precision. Means are in σ, relative to the play's overall average.
 
     Attributes:

@@ -59,7 +59,7 @@ class SB3Policy(StepPolicy):
 
     def reset(self, info: Values, seed: int | None = None) -> None:
         self._rng = np.random.default_rng(seed)
-        self._sigma = float(info["sigma"])
+        self._sigma = info["sigma"]
         self._features = Features(info["n_clusters"], info["eta"], self._sigma)
 
     def act(self, obs: dict[str, Array], info: Values) -> Any:

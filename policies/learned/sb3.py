@@ -60,7 +60,7 @@ class SB3VecEnv(VecEnv):
             raise UserError("SB3VecEnv draws no pictures; gym.make(id, render_mode=...) does")
         self.envs = envs = ClusteredBAIVectorEnv(n_envs, **{**spec.kwargs, **settings})
         self.features = None
-        space: spaces.Space[Any] = envs.single_observation_space
+        space = envs.single_observation_space
         action_space = envs.single_action_space
         if features == "auto":
             self.features = features_of(envs.game)

@@ -220,7 +220,7 @@ def test_what_the_learner_is_told() -> None:
         ({"instance": "nowhere.csv"}, "there is no file nowhere.csv"),
         ({"instance": "."}, "there is no file ."),
         ({"instance": 5}, "must be an Instance or the path of a file, got 5"),
-        ({"instance": INSTANCE, "n_agents": 4}, "n_agents: settings of a generator"),
+        ({"instance": INSTANCE, "n_agents": 4}, "'n_agents': a setting of generators"),
         (
             {"n_agents": 4, "generator_kwargs": {"n_agents": 4}},
             "both as a keyword and in generator_kwargs",
