@@ -26,7 +26,7 @@ from clustered_bandit_gym.game.payloads import (
     Reals,
     Symbol,
 )
-from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Stuck, recall, top_up
+from clustered_bandit_gym.policies.frugal.settings import Levels, Settings, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 
@@ -39,7 +39,7 @@ def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
     spread = cells.mean.std(axis=1)
     variance = (cells.variance() / cells.n).mean(axis=1)
     # Finer codes where clusters are few, so that bits are few anyway. Width in units of the spread.
-    size, width = (8, 0.5) if levels.m <= SETTINGS.few else (4, 0.9)
+    size, width = (8, 0.5) if levels.m <= Settings.few else (4, 0.9)
     mean = cells.mean - cells.mean.mean(axis=1, keepdims=True)
     place = np.floor(mean / (width * np.maximum(spread, 1e-300))[:, None]) + size // 2
     symbols = np.clip(place, 0, size - 1).astype(np.int64)
@@ -62,35 +62,34 @@ def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, 
 
     def ask(agents: Ints, stage: int) -> bool:
         """Get the codes of `agents`; False if most of them see only noise."""
-        down = Symbol(np.full(agents.size, stage), among=SETTINGS.codes)
+        down = Symbol(np.full(agents.size, stage), among=Settings.codes)
         codes[agents], noisy = federation.local(agents, program, down=down, n_arms=codes.shape[1])
         return bool(noisy.mean() <= 0.5)
 
-    enough = 16 * levels.noise**2
     for stage, pulls in enumerate(levels.sketch_pulls):
-        if stage and levels.sketch_pulls[stage - 1] >= enough:
-            return
         # After the first stage a few agents see whether a sketch is worth sending.
-        if stage and not ask(order[:m], stage):
-            continue
-        for start, stop in ((0, drawn), (drawn, min(n, drawn + max(m, 8)))):
-            if start == stop or not ask(order[start:stop], stage):
-                break
-            drawn = stop
-            middle, distance = group(codes[order[:drawn]], m)
-            if distance >= 4.2:  # standard deviations
-                yield order[middle], pulls
+        if stage == 0 or ask(order[:m], stage):
+            for start, stop in ((0, drawn), (drawn, min(n, drawn + max(m, 8)))):
+                if start == stop or not ask(order[start:stop], stage):
+                    break
+                drawn = stop
+                middle, distance = group(codes[order[:drawn]], m)
+                if distance >= 4.2:  # standard deviations
+                    yield order[middle], pulls
+        if pulls >= 16 * levels.noise**2:
+            return
 
 
 def group(points: Floats, n_groups: int) -> tuple[Ints, float]:
     """(n_groups,) the middle row of each group of points (n, d).
 
-    And the distance of the closest two groups in standard deviations; 0 if there are fewer groups.
+    And the distance of the closest two groups in standard deviations. No row and 0 if there are
+    fewer groups.
     """
     n, d = points.shape
     labels = fcluster(linkage(points, "ward"), n_groups, "maxclust")
     if labels.max() < n_groups:
-        return np.zeros(n_groups, dtype=np.int64), 0.0
+        return np.arange(0), 0.0
     member = labels == np.arange(1, n_groups + 1)[:, None]
     centre = np.array([points[own].mean(axis=0) for own in member])
     away = ((points - centre[labels - 1]) ** 2).sum(axis=1)
@@ -167,8 +166,8 @@ def shown_distinct(
     mean, off = np.zeros((2, m, d))
     n = np.zeros(d)
     a, b = np.triu_indices(m, 1)
-    for code in range(ceil(log(max(pulls, 8) / 8, 2)), SETTINGS.codes):
-        effort = Symbol(np.full(m, code), among=SETTINGS.codes)
+    for code in range(ceil(log(max(pulls, 8) / 8, 2)), Settings.codes):
+        effort = Symbol(np.full(m, code), among=Settings.codes)
         down = ArmSubset(np.tile(members, (m, 1))), effort
         place, low, step, variance = federation.local(reps, program, down=down, n_arms=d)
         mean[:, members] = low + step * place
@@ -210,7 +209,7 @@ def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) ->
         top = score.argmax(axis=1)
         second, best = np.sort(score, axis=1)[:, -2:].T
         missing = (lead - score)[rows, top]
-        go_on = (missing > 0) & (pulls[:, 0] <= 1.5 * SETTINGS.patience * unit * k)
+        go_on = (missing > 0) & (pulls[:, 0] <= 1.5 * Settings.patience * unit * k)
         if not go_on.any():
             return arms[top]
         step = np.where(score >= best[:, None] - 1.5, batch, 0.0)

@@ -8,7 +8,7 @@ import pytest
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import Problem
 from clustered_bandit_gym.game.payloads import Quantised
-from clustered_bandit_gym.policies.frugal.classify import References, order_references
+from clustered_bandit_gym.policies.frugal.classify import order_references
 from clustered_bandit_gym.policies.frugal.discover import float32_error, rounding, steps
 from clustered_bandit_gym.policies.frugal.settings import Levels
 from clustered_bandit_gym.policies.sequential.betting import Bets
@@ -19,9 +19,9 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 CASES = 500_000
 
 
-def references(bounded: bool = False, eta: float = 0.1, n_agents: int = 100) -> References:
+def references(bounded: bool = False, eta: float = 0.1, n_agents: int = 100) -> Levels:
     problem = Problem(n_agents, 10, 4, 0.01, eta=eta, support=(0.0, 1.0) if bounded else None)
-    return References(Levels(problem, 4.0, 1), bounded)
+    return Levels(problem, 4.0, 1, bounded)
 
 
 def log_uniform(rng: np.random.Generator, low: float, high: float, size: int = CASES) -> np.ndarray:
@@ -189,7 +189,7 @@ def test_an_interval_may_reach_the_end_of_the_support() -> None:
     rewards = cbg.Categorical([-0.7, 0.4], [[always, never], [never, always]])
     instance = cbg.Instance([[0.4, -0.7], [-0.7, 0.4]], [0, 1], rewards)
     problem = Problem.of(instance, 0.1)
-    ref = References(Levels(problem, 4.0, 1), True)
+    ref = Levels(problem, 4.0, 1, bounded=True)
     federation = cbg.Federation(instance, problem, seed=0)
     arms, gap = np.array([[0, 1]] * 2), np.full((2, 2), 0.2)
     low, high, _ = order_references(federation, np.arange(2), arms, gap, ref)

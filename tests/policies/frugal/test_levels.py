@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import fields
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ import pytest
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import Problem
 from clustered_bandit_gym.policies import FrugalBAI
-from clustered_bandit_gym.policies.frugal import classify
-from clustered_bandit_gym.policies.frugal.classify import References
-from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Settings
+from clustered_bandit_gym.policies.frugal import classify, policy
+from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
 from clustered_bandit_gym.policies.structured.budget import LIKELY
 
 PROBLEMS = [
@@ -34,13 +32,13 @@ def test_levels_of_all_events_add_up_to_delta(problem: Problem) -> None:
     assert m is not None
     total = 0.0
     for choice in range(1, 3001):
-        levels = Levels(problem, 4.0, choice)
+        levels = Levels(problem, 4.0, choice, bounded=False)
         # The events of the page, each as many times as it can happen.
         total += m * (k - 1) * exp(-levels.beaten)
         total += m * (m - 1) * exp(-levels.close)
-        total += m * (m - 1) / 2 * SETTINGS.sketch_arms * exp(-levels.distinct)
-        total += m * 2 * SETTINGS.sketch_arms * exp(-levels.bound)
-    total += SETTINGS.fallback * problem.delta
+        total += m * (m - 1) / 2 * Settings.sketch_arms * exp(-levels.distinct)
+        total += m * 2 * Settings.sketch_arms * exp(-levels.bound)
+    total += Settings.fallback * problem.delta
     # Agents test only once the choice is made; their levels are the same for all choices. An agent
     # has a tree and then the list, or one test against the height and then the list.
     tree_and_list = n * (m - 1) * (exp(-levels.agent) + exp(-levels.agent_again))
@@ -64,13 +62,15 @@ def asked_in(game: cbg.Instance, monkeypatch: pytest.MonkeyPatch) -> tuple[Level
 
         monkeypatch.setattr(classify, name, recorded)
 
-    def references(levels: Levels, bounded: bool) -> References:
-        made.append(levels)
-        return References(levels, bounded)
+    find_arms = classify.find_arms
+
+    def noted(*args: Any) -> np.ndarray:
+        made.append(args[-1])
+        return find_arms(*args)
 
     record("which_side")
     record("accept")
-    monkeypatch.setattr(classify, "References", references)
+    monkeypatch.setattr(policy, "find_arms", noted)
     federation = cbg.Federation(game, cbg.Problem.of(game, 0.1), seed=1)
     federation.stop(FrugalBAI().solve(federation))
     return made[-1], set(federation.pulls_by_phase), asked
@@ -97,7 +97,7 @@ def test_the_list_after_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_agents_need_not_know_which_choice_it_is() -> None:
-    first, later = (Levels(PROBLEMS[0], 4.0, choice) for choice in (1, 5))
+    first, later = (Levels(PROBLEMS[0], 4.0, choice, bounded=False) for choice in (1, 5))
     for name in ("agent", "agent_again", "height"):
         assert getattr(first, name) == getattr(later, name)
     assert first.beaten < later.beaten
@@ -107,7 +107,7 @@ def test_the_page_states_the_shares_of_the_code() -> None:
     """Event, share and parts of it: the first two columns of the page's table."""
     page = (Path(__file__).parents[3] / "docs" / "frugal-bai.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d\w?)\. [^|]*\| ([^|]*) \|", page, flags=re.MULTILINE)
-    s = SETTINGS
+    s = Settings
     stated = {event: [float(x) for x in re.findall(r"[\d.]+", share)] for event, share in rows}
     assert stated == {
         "1a": [s.beaten],
@@ -124,9 +124,9 @@ def test_the_page_states_the_shares_of_the_code() -> None:
 
 
 def test_there_are_few_settings_each_with_a_sentence() -> None:
-    names = [field.name for field in fields(Settings)]
+    names = [name for name in vars(Settings) if not name.startswith("_")]
     assert len(names) <= 25
     lines = inspect.getsource(Settings).splitlines()
     for name in names:
-        (line,) = [one for one in lines if one.startswith(f"    {name}: ")]
+        (line,) = [one for one in lines if one.startswith(f"    {name} = ")]
         assert "  # " in line
