@@ -59,9 +59,10 @@ class ClusterThenBAI(Policy):
     def solve(self, federation: FederationView) -> Ints:
         p = federation.problem
         (m,) = require(self.name, p, "n_clusters")
+        zeros = np.zeros(p.n_agents, dtype=np.int64)
         if p.n_arms == 1:
-            return np.zeros(p.n_agents, dtype=np.int64)
-        labels = np.zeros(p.n_agents, dtype=np.int64) if m == 1 else None
+            return zeros
+        labels = zeros if m == 1 else None
         n = 0
         # Sums and numbers of pulls, and how far rounding may have moved the sums.
         seen = np.zeros((3, p.n_agents, p.n_arms))

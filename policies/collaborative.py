@@ -70,7 +70,7 @@ class CollaborativeBAI(Policy):
         rounds = count(1)
 
         def order(counts: Floats, left: Bools) -> Ints:
-            more = max(1, self.pulls_after(p, next(rounds)) - int(counts.max()))
+            more = max(1, self.pulls_after(p, next(rounds), level) - int(counts.max()))
             # Shared out in turn, going on after the last round: agents differ by one pull at most.
             each, rest = divmod(more, p.n_agents)
             turn = federation.agents[:, None] - int(counts.sum()) - rest * np.arange(left.sum())
@@ -82,13 +82,12 @@ class CollaborativeBAI(Policy):
         level = np.log(max(1, p.n_arms - 1) / p.delta)
         return search(federation, labels, order, level, np.zeros((3, 1, p.n_arms)))
 
-    def pulls_after(self, p: Problem, number: int) -> int:
+    def pulls_after(self, p: Problem, number: int, level: float) -> int:
         """Pulls of each arm left, by all agents together, after so many rounds, at least.
 
         Enough that a gap as large as the round's precision is shown, also if its walk falls short
-        by what it falls short with probability δ/(K − 1). A round has at least one pull of each arm.
+        by what it falls short with probability e^−level. A round has at least one pull of each arm.
         """
-        level = np.log((p.n_arms - 1) / p.delta)
         last = (self.gap or p.epsilon or LAST * p.sigma) / p.sigma
         to_go = self.rounds - number
         if to_go >= 0:

@@ -6,6 +6,7 @@ An engine is a rule that plans the next batch. Everything that its guarantee res
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def adaptive(
         active, estimates = map(np.concatenate, zip(*results, strict=True))
         return active, estimates
     width = (precision or 0.0) / block.problem.sigma
-    events = (1 if precision is None else 2) * (k - 1)
+    events = (2 if width else 1) * (k - 1)
     nats = -np.log(min(gamma / events, 0.5))
     cells = block_cells(block, k, Scales(800 * nats, np.exp(-nats)))
     walks = walks_of(cells)
@@ -78,7 +79,7 @@ def adaptive(
         tests = [(walks, nats - np.log(PLAIN)), (cells, nats - np.log(1 - PLAIN))]
     running = np.arange(n)
     # Before this many pulls only gaps beyond about 3σ could show.
-    times = np.full((n, k), int(max(1, np.ceil(nats / 2))))
+    times = np.full((n, k), ceil(nats / 2))
     while running.size:
         i, column = np.nonzero(times)
         cells.pull(block, running[i], column, times[i, column], arms[column])
@@ -90,7 +91,7 @@ def adaptive(
             left &= ~test.shows_worse(running, leader, 0.0, level, left)
         active[running] = left
         done = left.sum(axis=1) == 1
-        if precision is not None:
+        if width:
             for test, level in tests:
                 done |= all_close(test, running, left, width, level, means)
         running = running[~done]
@@ -98,7 +99,7 @@ def adaptive(
         means = means[~done]
         gaps = np.where(left, means.max(axis=1, keepdims=True) - means, np.inf)
         # Smaller gaps need not be resolved; the leader's own zero marks it.
-        gaps = np.where(gaps > 0, np.maximum(gaps, width), gaps)
+        gaps = np.maximum(gaps, width * (gaps > 0))
         wanted = plan(cells.n[running], gaps, nats)
         times = np.where(left, np.maximum(np.rint(wanted), 1), 0).astype(np.int64)
     return active, cells.mean * block.problem.sigma

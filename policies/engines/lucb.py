@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
@@ -24,16 +26,13 @@ def lucb(
     n = len(block)
     k = arms.size
     active = np.ones((n, k), dtype=bool)
-    if k == 1 or precision == np.inf:
-        return active, np.zeros((n, k))
     cells = block_cells(block, k)
     alpha = min(gamma / k, 0.5)
     # The intervals are valid whatever gaps they are tuned for: 0.1σ if no precision is asked for.
     width = 0.1 if precision is None else precision / block.problem.sigma
     rho = tuned_rho(8 * np.log(1 / alpha) / width**2, alpha)
-    running = np.arange(n)
-    first_batch = int(max(1, np.ceil(np.log(1 / alpha) / 2)))
-    cells.pull(block, running[:, None], np.arange(k), first_batch, arms)
+    running = np.arange(0 if k == 1 or precision == np.inf else n)
+    cells.pull(block, running[:, None], np.arange(k), ceil(np.log(1 / alpha) / 2), arms)
     while running.size:
         here = np.arange(running.size)
         means = cells.mean[running]

@@ -43,13 +43,14 @@ def optimal_shares(gaps: Floats) -> Floats:
     top = leading_cells(gaps)
     squares = np.maximum(gaps, 1e-12) ** 2
     squares[top] = np.inf
-    ratio = squares / squares.min(axis=1, keepdims=True)  # ≥ 1, and 1 at the closest rival
+    closest = squares.min(axis=1, keepdims=True)
+    ratio = squares / closest  # ≥ 1, and 1 at the closest rival
 
     def relative(u: Floats) -> Floats:
         return u / (ratio - u)
 
-    low = np.zeros((len(gaps), 1))
-    high = np.ones((len(gaps), 1))
+    low = np.zeros_like(closest)
+    high = low + 1
     for _ in range(24):  # bisection, to 2^-24: far better than the estimated gaps
         middle = (low + high) / 2
         over = (relative(middle) ** 2).sum(axis=1, keepdims=True) > 1

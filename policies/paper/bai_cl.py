@@ -120,10 +120,8 @@ class BAICl(Policy):
             if known.sum() == p.n_clusters:  # line 4
                 break
             gamma = self._draw_budget(p, drawn)
-            # The set is copied: what has been sent must not change afterwards.
-            arm, *report = federation.local(
-                [agent], find, down=ArmSet(known.copy(), at_most=p.n_clusters)
-            )
+            known_set = ArmSet(known, at_most=p.n_clusters)
+            arm, *report = federation.local([agent], find, down=known_set)
             best[agent] = arm.item()  # line 16
             if report:
                 means[arm] = report[0]
@@ -138,11 +136,12 @@ class BAICl(Policy):
         """γ of the t-th agent drawn, t = 1, 2, ..."""
         if self.confidence == "certified":
             return p.delta / (3 * t * (t + 1))
-        assert p.n_clusters is not None
-        if p.n_clusters == 1:
+        m = p.n_clusters
+        assert m
+        if m == 1:
             return p.delta / 3
         # ln(M/(M−1)) = −ln(1 − 1/M), without loss of digits for large M.
-        return p.delta * -math.log1p(-1 / p.n_clusters) / math.log(3 * p.n_clusters / p.delta)
+        return p.delta * -math.log1p(-1 / m) / math.log(3 * m / p.delta)
 
     def _assign(self, federation: FederationView, rest: Ints, known: Bools, means: Floats) -> Ints:
         """Algorithm 3, lines 19 to 24: the arms of `rest`, each one of `known` (K,), the set S."""

@@ -146,5 +146,5 @@ def se_hat(n: int, attempt: Callable[[int, Ints], tuple[Ints, Bools]]) -> Ints:
 def check_size(log_term: float, problem: Problem) -> int:
     """⌈32σ²·log_term/η1²⌉ ≥ 1: such an average is off by η1/4 with chance 2·exp(−log_term)."""
     assert problem.eta1
-    size = max(1.0, np.ceil(32 * problem.sigma**2 * log_term / problem.eta1**2))
-    return int(min(size, 2.0 * MAX_TIMES))  # too many pulls to be counted raise `BudgetExceeded`
+    size = np.ceil(32 * problem.sigma**2 * log_term / problem.eta1**2)
+    return int(np.clip(size, 1, 2.0 * MAX_TIMES))  # pulls beyond it raise `BudgetExceeded`

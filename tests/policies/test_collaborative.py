@@ -61,7 +61,7 @@ def test_rounds_are_large_enough_to_show_their_precision() -> None:
         level = np.log((k - 1) / delta)
         problem = cbg.Problem(7, k, 1, delta, sigma=3.0)
         for gap in (0.01, 0.03, 0.1, 0.3, 1.0, 2.0):
-            n = CollaborativeBAI(rounds=1, gap=3.0 * gap).pulls_after(problem, 1)
+            n = CollaborativeBAI(rounds=1, gap=3.0 * gap).pulls_after(problem, 1, level)
             walk = gap * n / 2 - np.sqrt(2 * level * n / 2)
             assert drift_evidence(walk, n / 2, level) >= level
 
