@@ -15,6 +15,10 @@ Words = NDArray[np.uint64]
 Array = NDArray[Any]
 #: Values by name: an `info` of Gymnasium, options, settings.
 Values = dict[str, Any]
+#: Sizes of an array.
+Shape = tuple[int, ...]
+#: Two ends, low < high.
+Interval = tuple[float, float]
 #: Numbers of pulls.
 Times = Ints | int
 Rng = np.random.Generator

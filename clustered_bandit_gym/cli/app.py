@@ -53,6 +53,8 @@ suite = typer.Typer(
 )
 app.add_typer(study, name="study")
 app.add_typer(suite, name="suite")
+#: Values of an option that may be repeated; None if it is not given.
+Several = list[str] | None
 #: What makes a verb.
 Verb = Callable[..., None]
 GROUPS = {"": app, "study": study, "suite": suite}
@@ -293,7 +295,7 @@ def command(verb: str) -> Callable[[Verb], Verb]:
     return register
 
 
-def settings_of(given: Values, pairs: list[str] | None) -> Values:
+def settings_of(given: Values, pairs: Several) -> Values:
     """Keywords of the environment: those `given` by options of their own, and those of --set."""
     found = {key: value for key, value in given.items() if value is not None}
     extra = parse_pairs(pairs or [], "--set")

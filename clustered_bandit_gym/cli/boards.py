@@ -13,6 +13,7 @@ from clustered_bandit_gym.cli.app import (
     FAILED,
     FOUR,
     INTERRUPTED,
+    Several,
     command,
     default_env,
     few,
@@ -61,7 +62,7 @@ def bounds(
     n_agents: int | None = None,
     delta: float | None = None,
     eta: float | None = None,
-    set_: list[str] | None = None,
+    set_: Several = None,
     seed: int = 0,
 ) -> None:
     """Lower bound on the pulls of any δ-PC policy on an instance of ENV (trial 0 of the seed)."""
@@ -86,14 +87,14 @@ def bounds(
 
 @command("compare")
 def compare(
-    envs: list[str] | None = None,
+    envs: Several = None,
     *,
-    policies: list[str] | None = None,
+    policies: Several = None,
     n_agents: list[int] | None = None,
     delta: list[float] | None = None,
     eta: list[float] | None = None,
     max_pulls: int | None = None,
-    set_: list[str] | None = None,
+    set_: Several = None,
     trials: int = 50,
     seed: str = "0",
     jobs: int = 1,
@@ -213,7 +214,7 @@ def report(folder: Path, *, out: Path = Path("report.html")) -> None:
 
 @command("reproduce")
 def reproduce(
-    figures: list[str] | None = None,
+    figures: Several = None,
     *,
     trials: int = 50,
     out: Path = Path("out/reproduce"),

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import typer
 
-from clustered_bandit_gym._types import Values
-from clustered_bandit_gym.cli.app import command, say, write
+from clustered_bandit_gym._types import Interval, Values
+from clustered_bandit_gym.cli.app import Several, command, say, write
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.scoring.numbers import counted
 
@@ -34,7 +34,7 @@ def new(
     eta: float | None = None,
     eta1: float | None = None,
     sigma: float | None = None,
-    support: tuple[float, float] | None = None,
+    support: Interval | None = None,
     values: list[float] | None = None,
     epsilon: float = 0,
     max_pulls_per_agent: int | None = None,
@@ -130,13 +130,13 @@ def plan(
     n_agents: int,
     n_arms: int | None = None,
     n_clusters: int | None = None,
-    gaps: tuple[float, float] | None = None,
+    gaps: Interval | None = None,
     means: Path | None = None,
     delta: float = 0.05,
     rewards: Literal["bernoulli", "gaussian"] = "bernoulli",
     sigma: float = 1.0,
-    hide: list[str] | None = None,
-    policies: list[str] | None = None,
+    hide: Several = None,
+    policies: Several = None,
     trials: int = 3,
     epsilon: float = 0,
     seed: int = 0,
@@ -197,8 +197,8 @@ def _from_csv(text: bytes) -> Values:
             "expected the columns order, row, and either reward or sum, separated by commas; got "
             f"{', '.join(map(str, table))}"
         )
-    names = table.columns.intersection(["order", "row", "reward", "sum", "pulls", "times"])
-    numbers = table[names].apply(pd.to_numeric, errors="coerce")
+    known = table.filter(["order", "row", "reward", "sum", "pulls", "times"])
+    numbers = known.apply(pd.to_numeric, errors="coerce")
     missing: Any = numbers.isna().stack()
     if missing.any():
         line, name = missing.idxmax()
@@ -214,5 +214,5 @@ def _from_csv(text: bytes) -> Values:
         rewards = numbers.groupby("row", sort=False)["reward"].agg(list)
         return told | {"rows": rewards.index.tolist(), "rewards": rewards.tolist()}
     # A file made from an older `ask` says how many pulls it is about: `times`.
-    pulls = next((numbers[name].tolist() for name in ("pulls", "times") if name in names), None)
+    pulls = next((numbers[name].tolist() for name in ("pulls", "times") if name in known), None)
     return told | {"rows": numbers["row"].tolist(), "sums": numbers["sum"].tolist(), "pulls": pulls}

@@ -8,7 +8,7 @@ from typing import Literal
 
 import typer
 
-from clustered_bandit_gym.cli.app import FAILED, command, say, write
+from clustered_bandit_gym.cli.app import FAILED, Several, command, say, write
 from clustered_bandit_gym.errors import UserError
 
 
@@ -93,7 +93,7 @@ def board(
     *,
     out: Path = Path("leaderboard.html"),
     format_: Literal["html", "json"] = "html",
-    highlight: list[str] | None = None,
+    highlight: Several = None,
 ) -> None:
     """The leaderboard: one self-contained HTML page, or JSON. No trial is replayed.
 

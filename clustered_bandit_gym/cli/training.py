@@ -9,7 +9,7 @@ from typing import Literal
 
 import typer
 
-from clustered_bandit_gym.cli.app import command, settings_of
+from clustered_bandit_gym.cli.app import Several, command, settings_of
 
 
 @command("train")
@@ -20,7 +20,7 @@ def train(
     steps: int = 500_000,
     out: Path = Path("model.zip"),
     seed: int = 0,
-    set_: list[str] | None = None,
+    set_: Several = None,
     overwrite: bool = False,
     quiet: bool = False,
 ) -> None:

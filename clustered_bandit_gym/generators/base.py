@@ -18,13 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints, Rng, Values
+from clustered_bandit_gym._types import Floats, Ints, Rng, Shape, Values
 from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
 from clustered_bandit_gym.imports import load_object
 
+#: What `RandomMeans.draw_parts` draws.
+Parts = tuple[Floats, ...]
 #: Random means keep this much more distance than stated: rounding cannot break an assumption.
 HAIR = 1e-12
 
@@ -163,7 +165,7 @@ class RandomMeans(InstanceGenerator):
             )
 
     @abstractmethod
-    def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
+    def draw_parts(self, rng: Rng, shape: Shape) -> Parts:
         """Means of bandits (..., M) = `shape`: at the own best arm (..., M), at those of other
         bandits (..., M, M), whose diagonal is ignored, and at the rest (..., M, K − M), which are
         kept strictly below the best."""

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Rng, Values
+from clustered_bandit_gym._types import Rng, Shape, Values
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.generators.base import HAIR, Batch, FixedBandits, RandomMeans
+from clustered_bandit_gym.generators.base import HAIR, Batch, FixedBandits, Parts, RandomMeans
 
 #: Mean rewards of the paper's first data set ("Synthetic Datasets", first): three bandits with ten
 #: arms.
@@ -64,7 +64,7 @@ class PaperRandom(_LargePaper):
     instance.
     """
 
-    def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
+    def draw_parts(self, rng: Rng, shape: Shape) -> Parts:
         own = rng.uniform(1 - self.eta, 1, shape)
         rivals = rng.uniform(0, max(0.0, 1 - 2 * self.eta - HAIR), (*shape, self.n_clusters))
         others = own[..., None] * rng.random((*shape, self.n_arms - self.n_clusters))
@@ -81,6 +81,6 @@ class PaperFlat(_LargePaper):
 
     largest_eta = 1 / HAIR
 
-    def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
+    def draw_parts(self, rng: Rng, shape: Shape) -> Parts:
         worse = np.full((*shape, self.n_arms), 1 - self.eta)
         return np.ones(shape), *np.split(worse, [self.n_clusters], axis=-1)

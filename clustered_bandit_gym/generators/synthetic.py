@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Rng, Values
+from clustered_bandit_gym._types import Floats, Rng, Shape, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
-from clustered_bandit_gym.generators.base import HAIR, Batch, RandomMeans, check_range
+from clustered_bandit_gym.generators.base import HAIR, Batch, Parts, RandomMeans, check_range
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class NearTie(RandomMeans):
         super().__post_init__()
         check_range(self.gap, "gap", HAIR, self.eta)
 
-    def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
+    def draw_parts(self, rng: Rng, shape: Shape) -> Parts:
         own = rng.uniform(1 - self.eta, 1, shape)
         high = max(0.0, 1 - 2 * self.eta - HAIR)
         rivals = rng.uniform(0, high, (*shape, self.n_clusters))
@@ -79,7 +79,7 @@ class RandomFamily(RandomMeans):
             return _categorical_with(means, rng)
         return Bernoulli() if self.rewards == "bernoulli" else Gaussian(self.sigma)
 
-    def draw_parts(self, rng: Rng, shape: tuple[int, ...]) -> tuple[Floats, ...]:
+    def draw_parts(self, rng: Rng, shape: Shape) -> Parts:
         own = rng.uniform(max(self.eta, self.eta1, self.gap) + HAIR, 1, shape)
         below = np.maximum(own - self.gap - HAIR, 0)[..., None]
         others = below * rng.random((*shape, self.n_arms - self.n_clusters))

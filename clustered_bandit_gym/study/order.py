@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from clustered_bandit_gym._types import Array, Floats, Ints
+from clustered_bandit_gym._types import Array, Floats, Interval, Ints, Shape
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.pulls import Kind
 
@@ -43,7 +43,7 @@ class Order:
     id: int
     kind: str
     phase: str
-    shape: tuple[int, ...]
+    shape: Shape
     asked: Ints
     done: Ints
     told: Floats
@@ -89,7 +89,7 @@ class Reader(NamedTuple):
         values: (S,) the values that rewards can take; None if not told.
     """
 
-    support: tuple[float, float] | None
+    support: Interval | None
     values: Floats | None
 
     def rewards(self, rows: Ints, rewards: Any) -> Told:

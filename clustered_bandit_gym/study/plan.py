@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Rng
+from clustered_bandit_gym._types import Interval, Rng
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, RewardModel
@@ -62,7 +62,7 @@ def plan(
     n_arms: int | None = None,
     n_clusters: int | None = None,
     *,
-    gaps: tuple[float, float] | None = None,
+    gaps: Interval | None = None,
     means: ArrayLike | None = None,
     rewards: RewardModel | None = None,
     policies: Sequence[str] | None = None,
@@ -117,7 +117,7 @@ def guess(
     rng: Rng,
     n_agents: int,
     shape: tuple[int, int],
-    gaps: tuple[float, float],
+    gaps: Interval,
     rewards: RewardModel,
 ) -> Instance:
     """Random means of `shape` (M, K) around 0.5 with gaps from a range.

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from clustered_bandit_gym._types import FilePath
+from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.play import Row, play, resolve_policies
@@ -182,7 +182,7 @@ def fresh(folder: FilePath, seed: int | None = None, trials: int = 40) -> pd.Dat
 
 
 def replayed(
-    metadata: Mapping[str, Any], source: Path, trials: Sequence[Trial], secret: int | None = None
+    metadata: Values, source: Path, trials: Sequence[Trial], secret: int | None = None
 ) -> list[Row]:
     """The row of each (cell, trial), played with the listed sources in `source`; of one that ends
     the process cell, trial and outcome "crash" alone. `secret` is the seed of fresh instances.

@@ -84,6 +84,7 @@ def run_suite(
             "--overwrite"
         )
     rows = []
+    kept = folder / ".trials"
     cells = played_cells("v2", quick)
     if progress and not hasattr(policy, "solve"):
         print(
@@ -93,10 +94,9 @@ def run_suite(
     for number, cell in enumerate(cells, 1):
         if progress:
             print(f"{cell.name} ({number} of {len(cells)})", file=sys.stderr)
-        how = {"n_jobs": n_jobs, "out": folder / ".trials"}
-        found = play_cell(policy, cell, GIVE_UP, **how)
+        found = play_cell(policy, cell, GIVE_UP, kept, n_jobs)
         if any(row["outcome"] not in UNFINISHED for row in found):
-            found = play_cell(policy, cell, cell.count(quick), progress=progress, **how)
+            found = play_cell(policy, cell, cell.count(quick), kept, n_jobs, progress)
         rows += found
     draft = folder / ".draft"
     shutil.rmtree(draft, ignore_errors=True)
@@ -117,11 +117,17 @@ def run_suite(
     return replace(submission, folder=folder)
 
 
-def play_cell(policy: Any, cell: SuiteCell, trials: int, **how: Any) -> list[Row]:
-    """The first `trials` trials of a policy on a cell, as rows of a submission; `how` has more
-    arguments of `evaluate`."""
+def play_cell(
+    policy: Any,
+    cell: SuiteCell,
+    trials: int,
+    out: Path | None = None,
+    n_jobs: int = 1,
+    progress: bool = False,
+) -> list[Row]:
+    """The first `trials` trials of a policy on a cell, as rows of a submission; the other arguments
+    are those of `evaluate`."""
     setting = cell.setting(stepper=not hasattr(policy, "solve"))
-    settings = {"progress": False} | how | setting.kwargs
     board = evaluate(
         policy,
         setting.env_id,
@@ -129,7 +135,10 @@ def play_cell(policy: Any, cell: SuiteCell, trials: int, **how: Any) -> list[Row
         seed=cell.seed,
         backend="processes",  # not in this process, which knows other policies
         bound=False,
-        **settings,
+        n_jobs=n_jobs,
+        out=out,
+        progress=progress,
+        **setting.kwargs,
     )
     if board.missing:
         raise KeyboardInterrupt

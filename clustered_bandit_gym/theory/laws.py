@@ -28,6 +28,9 @@ from clustered_bandit_gym._types import Floats
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 
+#: The first and the second one.
+Derivatives = tuple[Floats, Floats]
+
 
 @dataclass(eq=False)
 class Laws(ABC):
@@ -54,7 +57,7 @@ class Laws(ABC):
         return replace(self, parameters=(1 - share) * self.parameters + share * others.parameters)
 
     @abstractmethod
-    def slope(self, targets: Floats) -> tuple[Floats, Floats]: ...
+    def slope(self, targets: Floats) -> Derivatives: ...
 
     @abstractmethod
     def kl(self, others: Self) -> Floats: ...
@@ -64,7 +67,7 @@ class Laws(ABC):
 class GaussianLaws(Laws):
     sigma: float
 
-    def slope(self, targets: Floats) -> tuple[Floats, Floats]:
+    def slope(self, targets: Floats) -> Derivatives:
         precision = self.sigma**-2
         return (targets - self.means) * precision, np.full(self.means.shape, precision)
 
@@ -77,7 +80,7 @@ class BernoulliLaws(Laws):
     high = 1.0
 
     @np.errstate(divide="ignore", invalid="ignore")
-    def slope(self, targets: Floats) -> tuple[Floats, Floats]:
+    def slope(self, targets: Floats) -> Derivatives:
         first = (targets - self.means) / (targets * (1 - targets))
         return first, self.means / targets**2 + (1 - self.means) / (1 - targets) ** 2
 
@@ -105,7 +108,7 @@ class CategoricalLaws(Laws):
         return rel_entr(self.parameters, others.parameters).sum(axis=-1)
 
     @np.errstate(divide="ignore", invalid="ignore")
-    def slope(self, targets: Floats) -> tuple[Floats, Floats]:
+    def slope(self, targets: Floats) -> Derivatives:
         theta, distance, scale = self._tilt(targets)
         ratio = self.parameters * scale**2
         return theta, ratio.sum(axis=-1) / (ratio * distance**2).sum(axis=-1)
