@@ -22,6 +22,7 @@ from clustered_bandit_gym.game.seeds import Seed, episode_seeds
 from clustered_bandit_gym.policy import STOP, check_choice
 
 Space = spaces.Space[Any]
+ResetResult = tuple[Any, Values]
 StepResult = tuple[Any, float, bool, bool, Values]
 
 
@@ -211,9 +212,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         """(N, K) pulls and averages that the centre has seen, not copied; do not write to them."""
         return self._pulls, self._means
 
-    def reset(
-        self, *, seed: int | None = None, options: Values | None = None
-    ) -> tuple[Any, Values]:
+    def reset(self, *, seed: int | None = None, options: Values | None = None) -> ResetResult:
         super().reset(seed=seed)
         instance_seed, play_seed = episode_seeds(self.np_random)
         known: Values = {
@@ -238,7 +237,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._law = Law(drawn.rewards, drawn.means, drawn.clusters, drawn.best_arms, good)
         return drawn
 
-    def _begin(self, told: Values) -> tuple[Any, Values]:
+    def _begin(self, told: Values) -> ResetResult:
         """An episode without pulls: its first observation, and what the learner is `told`."""
         self._scale = told["sigma"]
         self._pulls = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
@@ -313,13 +312,14 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         clusters = self._law.clusters
         right = self._law.good[clusters, arms] & (arms >= 0)
         wrong = self.n_agents - int(np.count_nonzero(right))
-        info = self.open_info(sample)
-        info["stopped"] = stopped
-        info["correct"] = wrong == 0
-        info["agent_correct"] = right
-        info["wrong_agents"] = 0 if truncated else wrong
-        info["best_arms"] = self._law.best[clusters]
-        info |= self._spent()
+        info = self.open_info(sample) | {
+            "stopped": stopped,
+            "correct": wrong == 0,
+            "agent_correct": right,
+            "wrong_agents": 0 if truncated else wrong,
+            "best_arms": self._law.best[clusters],
+            **self._spent(),
+        }
         if self._federation is not None and arms[0] >= 0:
             self._federation.stop(arms)
         self._answer = arms

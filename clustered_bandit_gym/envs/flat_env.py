@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from clustered_bandit_gym._types import Bools, Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import action_mask, read_flat
-from clustered_bandit_gym.envs.env import ENDED, ClusteredBAIEnv, Space, StepResult
+from clustered_bandit_gym.envs.env import ENDED, ClusteredBAIEnv, ResetResult, Space, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer, Law
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import check_choice, whole
@@ -136,9 +136,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
 
     # --- the episode ------------------------------------------------------------------------------
 
-    def reset(
-        self, *, seed: int | None = None, options: Values | None = None
-    ) -> tuple[Any, Values]:
+    def reset(self, *, seed: int | None = None, options: Values | None = None) -> ResetResult:
         if seed is not None:
             self._buffer = InstanceBuffer(self)
         if options or self.max_pulls_per_agent is not None:

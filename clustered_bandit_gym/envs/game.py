@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from functools import cached_property
 from os import PathLike
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clustered_bandit_gym._types import Array, Bools, FilePath, Floats, Ints, Values
+from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Values
 from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
@@ -22,7 +21,8 @@ from clustered_bandit_gym.game.seeds import Seed
 from clustered_bandit_gym.game.tables import is_log
 from clustered_bandit_gym.generators import Batch, make_generator
 
-Generator = Callable[[np.random.Generator], Instance]
+#: Arrays by name, with a row for each instance.
+Arrays = dict[str, Array]
 
 
 class Law(NamedTuple):
@@ -50,8 +50,8 @@ class GameSettings:
 
     def __init__(
         self,
-        instance: Instance | FilePath | None = None,
-        generator: str | Generator | None = None,
+        instance: Any = None,
+        generator: Any = None,
         generator_kwargs: Values | None = None,
         instance_seed: Seed | None = None,
         delta: float = 0.05,
@@ -73,7 +73,7 @@ class GameSettings:
         if not isinstance(told, dict | None) or set(told or {}) - set(known):
             raise UserError(f"told takes a dict of {', '.join(known)}; sigma apart; got {told!r}")
         source = _source(instance, generator, settings | generator_kwargs)
-        self._generator: Any = source
+        self._generator = source
         #: The instance of every episode, if `instance` or `instance_seed` fixes one.
         self.fixed_instance = source if isinstance(source, Instance) else None
         self._told = {**getattr(source, "declared", {}), **(told or {})}
@@ -127,12 +127,11 @@ class GameSettings:
 
     def told_values(self, instance: Instance) -> Values:
         """What a learner is told of `instance`, as numbers that vectorise: 0 stands for None."""
+        hidden: Values = {"n_clusters": 0, "eta": 0.0, "eta1": 0.0, "max_pulls_per_agent": 0}
+        hidden["support"] = (-np.inf, np.inf)
         told = asdict(self.problem_of(instance))
-        support = told.pop("support")
-        for key, value in told.items():
-            if value is None:
-                told[key] = 0.0 if key in ("eta", "eta1") else 0
-        return told | {"support": np.array((-np.inf, np.inf) if support is None else support)}
+        told = {key: hidden[key] if value is None else value for key, value in told.items()}
+        return told | {"support": np.array(told["support"])}
 
     def new_federation(self, instance_seed: Seed, play_seed: Seed) -> Federation:
         """A separate play, independent of this environment's episode."""
@@ -168,12 +167,12 @@ class GameSettings:
         """`told_values` of any instance; of the separations, only what is the same for all."""
         return self.told_values(self.draw_instance(0))
 
-    def told_of(self, arrays: dict[str, Array], i: int) -> Values:
+    def told_of(self, arrays: Arrays, i: int) -> Values:
         """What is told of the i-th instance; `arrays` as in `draw_arrays`."""
         varied = {key: arrays[key].item(i) for key in ("eta", "eta1") if key in arrays}
         return self.always_told | varied | {"support": self.always_told["support"].copy()}
 
-    def draw_arrays(self, rng: np.random.Generator, n: int) -> dict[str, Array]:
+    def draw_arrays(self, rng: np.random.Generator, n: int) -> Arrays:
         """`n` instances at once, where there are `batch_rewards`.
 
         Returns (n, ...) the attributes of `Law` but `rewards` and, where the learner is told the
@@ -196,11 +195,7 @@ class GameSettings:
         return arrays
 
 
-def _source(
-    instance: Instance | FilePath | None,
-    generator: str | Generator | None,
-    settings: Values,
-) -> Instance | Generator:
+def _source(instance: Any, generator: Any, settings: Values) -> Any:
     """Where instances come from: a fixed one, or a generator."""
     if instance is None:
         return make_generator(generator or "paper-small", **settings)
@@ -244,9 +239,9 @@ class InstanceBuffer:
         self._game = game
         self._size = size
         self._left = 0
-        self._drawn: dict[str, Array] = {}
+        self._drawn: Arrays = {}
 
-    def take(self, n: int, rng: np.random.Generator) -> tuple[dict[str, Array], slice]:
+    def take(self, n: int, rng: np.random.Generator) -> tuple[Arrays, slice]:
         """The next `n` instances: arrays as in `draw_arrays`, and their rows in them."""
         if n > self._left:
             self._left = max(n, self._size)

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import action_mask, empirical_best, integers
 from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv, box_features
-from clustered_bandit_gym.envs.game import InstanceBuffer
+from clustered_bandit_gym.envs.game import Arrays, InstanceBuffer
 from clustered_bandit_gym.envs.rendering import Frame, draw_frame
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.game.checks import check_choice, whole
@@ -129,7 +129,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             state[which] = 0
         self._done[which] = False
 
-    def told(self) -> dict[str, Array]:
+    def told(self) -> Arrays:
         """What the learners are told when episodes begin, (num_envs, ...) each."""
         told = {key: self._drawn[key].copy() for key in self.game.always_told}
         return told | {"action_mask": self._mask()}

@@ -62,7 +62,7 @@ def infer(count: Array, total: Array, margin: float, most: int, rounds: int = 3)
     for _ in range(2):
         # Best arms differ: another component's best is not this one's, and below it by the margin.
         free = np.log1p(-np.minimum(present[:, None] * best, 0.9999))
-        free = np.exp(free.sum(axis=0) - free)
+        free = np.exp(_others(free))
         best = _best(mean, variance, 1 - free[:, None], margin) * free
         best /= best.sum(axis=1, keepdims=True) + 1e-12
     answer = (weight * best).sum(axis=1)
@@ -84,10 +84,8 @@ def _refine(
     weight = member[:, :, None]
     count, total = count[:, None], total[:, None]  # (N, 1, K, E)
     # Posterior of each arm in each component without the agent's own data, (N, K, K, E).
-    weighted_count = weight * count
-    weighted_total = weight * total
-    others_count = weighted_count.sum(axis=0) - weighted_count + precision
-    others_total = weighted_total.sum(axis=0) - weighted_total
+    others_count = _others(weight * count) + precision
+    others_total = _others(weight * total)
     others_mean = others_total / others_count
     # And as if the agent belonged to the component.
     all_count = others_count + count
@@ -97,11 +95,16 @@ def _refine(
     off = total / np.maximum(count, 1) - others_mean
     score = -0.5 * (count * off**2 / spread + np.log(spread)).sum(axis=2)
     # A component without agents has the weight of 0.3 of them.
-    score += np.log(member.sum(axis=0) - member + np.float32(0.3))
+    score += np.log(_others(member) + np.float32(0.3))
     present = _present(member, most)
     score += _log_first(all_mean, 1 / all_count, present, margin)
     score -= _log_first(others_mean, 1 / others_count, present, margin)
     return _softmax(score)
+
+
+def _others(values: Array) -> Array:
+    """The sum of all other rows, for each row."""
+    return values.sum(axis=0) - values
 
 
 def _present(member: Array, most: int) -> Array:

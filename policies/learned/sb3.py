@@ -96,10 +96,11 @@ class SB3VecEnv(VecEnv):
             obs, last = np.split(both, [self.num_envs])
         for row, i in enumerate(ended.tolist()):
             info = row_of(values, i)
-            info["cost"] = info["communication"]["cost"]
-            info["terminal_observation"] = row_of(last, row)
-            info["TimeLimit.truncated"] = bool(truncated[i])
-            infos[i] = info
+            infos[i] = info | {
+                "cost": info["communication"]["cost"],
+                "terminal_observation": row_of(last, row),
+                "TimeLimit.truncated": truncated.item(i),
+            }
             self.reset_infos[i] = envs.told_of(i)
         return obs, rewards.astype(np.float32), dones, infos
 
@@ -148,7 +149,7 @@ class SB3VecEnv(VecEnv):
 
 def features_of(game: GameSettings) -> Features:
     """The features of an environment that tells its learner the same in every episode."""
-    problems = [game.problem_of(game.draw_instance(seed)) for seed in range(8)]
+    problems = map(game.problem_of, map(game.draw_instance, range(8)))
     told = {(p.n_clusters, p.eta, p.sigma) for p in problems}
     if len(told) > 1:
         raise UserError(
