@@ -31,11 +31,8 @@ def bound_of(instance: Instance, problem: Problem) -> float | None:
         return None
     size = instance.means.size
     if size > LARGEST:
-        warnings.warn(
-            f"bound skipped: an instance has {size:,} means (M·K), and lower bounds are computed "
-            f"up to {LARGEST:,}",
-            stacklevel=2,
-        )
+        text = f"bound skipped: an instance has {size:,} means (M·K); bounds go up to {LARGEST:,}"
+        warnings.warn(text, stacklevel=2)
         return None
     eta = 0.0 if problem.eta is None else min(problem.eta, instance.eta)
     told = problem.n_clusters is not None

@@ -30,10 +30,11 @@ def outcome_row(federation: Federation, unfinished: str, message: str) -> Values
     if judgement is not None:
         outcome = "solved" if judgement.correct else "wrong"
         quiet = judgement.correct and _too_quiet(judgement.arms, ledger)
-        texts = [f"after its stop the player raised {message}"] if unfinished else []
+        texts = []
         if outcome == "wrong":
-            wrong = f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm"
-            texts.insert(0, wrong)
+            texts.append(f"{judgement.wrong_agents} of {problem.n_agents} agents got a wrong arm")
+        if unfinished:
+            texts.append(f"after its stop the player raised {message}")
     if outcome != "solved":
         texts.append(federation.hint())
     return {

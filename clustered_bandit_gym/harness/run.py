@@ -126,7 +126,7 @@ def sweep(
     """
     trials = whole(trials, "trials")
     replays = whole(replays, "replays", 0)
-    check_backend(backend, address, max_seconds)
+    check_backend(max_seconds, backend, address)
     count_jobs(n_jobs)
     players = resolve_policies(policies)
     work = Work(_cells(env_id, cells, grid), players, root_seed(seed), bound, strict)
@@ -192,7 +192,7 @@ def run(
 
 
 def check_backend(
-    backend: str | None, address: str | None, max_seconds: float | None = None
+    max_seconds: float | None, backend: str | None = None, address: str | None = None
 ) -> None:
     """Raises `UserError` unless the backend is known and takes what else is given."""
     if max_seconds is not None and (backend == "dask" or not max_seconds > 0):

@@ -84,7 +84,7 @@ def audit(
         whole(trials, "trials")
     if not 0 < alpha < 1:
         raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
-    check_backend(None, None, max_seconds)
+    check_backend(max_seconds)
     chosen, left_out = _choose(cells, quick, policy)
     tallies = []
     for cell in chosen:

@@ -88,7 +88,7 @@ def plot_board(
             shared = figure.axes[0] if place and len(kinds) == 1 else None
             ax = figure.add_subplot(rows, columns, place + 1, sharey=shared)
             ax.set_title(name)
-            measure = measure_of(summary, "communication" if kind == "tradeoff" else kind)
+            measure = measure_of(summary, kind)
             # What bars are is for a paper's caption to say.
             ax.set_ylabel(f"{measure.name} ({measure.short if paper else measure.words})")
             _draw(ax, part, x, measure, measure_of(summary) if kind == "tradeoff" else None)

@@ -14,29 +14,28 @@ from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.output.layout import axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.page import fill
 from clustered_bandit_gym.harness.output.style import style_of
-from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
 
 
 def write_report(folder: FilePath, path: FilePath) -> Path:
     """Write the report of the store in `folder` to `path`, one HTML file."""
     path = Path(path)
-    rows = Board.load(folder).trials
-    page = report_page(rows, f"clustered-bai report: {Path(folder).resolve().name}")
+    title = f"clustered-bai report: {Path(folder).resolve().name}"
+    page = report_page(Board.load(folder), title)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
 
 
-def report_page(rows: list[Row] | pd.DataFrame, title: str = "clustered-bai report") -> str:
-    """The page for `rows`, as text."""
-    board = Board(pd.DataFrame(rows).sort_values("trial", kind="stable", ignore_index=True))
+def report_page(board: Board, title: str = "clustered-bai report") -> str:
+    """The page for the trials of `board`, as text."""
+    board = Board(board.trials.sort_values("trial", kind="stable", ignore_index=True))
     trials = board.trials
     groups = trials.groupby([cells_of(trials), "seed"], sort=False)
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     data = {
         "title": title,
-        "made": f"{len(rows):,} trials; clustered-bandit-gym {__version__}; made {now}",
+        "made": f"{len(trials):,} trials; clustered-bandit-gym {__version__}; made {now}",
         "styles": {name: style_of(name)._asdict() for name in trials["policy"].unique()},
         "sweep": _sweep(board),
         "groups": [_group(part.reset_index(drop=True)) for _, part in groups],

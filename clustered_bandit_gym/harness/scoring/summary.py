@@ -42,15 +42,14 @@ def frame(rows: Sequence[Values] | pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(rows)
     if table.empty:
         return table
-    return table.astype(
-        {
-            "correct": "boolean",
-            "wrong_agents": "Int64",
-            "clustering_errors": "Int64",
-            "arm_errors": "Int64",
-            "bound": "float64",
-        }
-    )
+    types = {
+        "correct": "boolean",
+        "wrong_agents": "Int64",
+        "clustering_errors": "Int64",
+        "arm_errors": "Int64",
+        "bound": "float64",
+    }
+    return table.astype(types)
 
 
 def cells_of(trials: pd.DataFrame) -> pd.Series:
@@ -102,19 +101,19 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
 def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> Values:
     outcome = own["outcome"]
     trials = len(own)
-    errors = int((outcome == "wrong").sum())
-    unfinished = int(outcome.isin(UNFINISHED).sum())
+    errors = (outcome == "wrong").sum()
+    unfinished = outcome.isin(UNFINISHED).sum()
     # A policy that raises when it expects to be wrong would otherwise be played again until it is
     # right. Attempts that a signal from outside ended are not the policy's.
     killed = own["killed"].fillna(0) if "killed" in own else 0
-    retried = int(((outcome == "solved") & (own["attempts"] - killed > 1)).sum())
+    retried = ((outcome == "solved") & (own["attempts"] - killed > 1)).sum()
     delta = float(own["delta"].iloc[0])
     judged = verdict(errors, trials, delta, unfinished=unfinished + retried)
     doubt = _doubt(own, delta)
     if doubt and judged.word == "PASS":
         judged = judged._replace(word="INCONCLUSIVE", reason=f"{judged.reason}; but it {doubt}")
     pulls = own["pulls"].to_numpy(dtype=float)
-    largest = float(pulls.max() / pulls.sum()) if pulls.any() else np.nan
+    largest = pulls.max() / pulls.sum() if pulls.any() else np.nan
     ratio = paired_ratio(own, reference)
     centres = (
         "pulls_mean",
@@ -149,7 +148,7 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> Values:
         "cost_mean": own["cost"].mean(),
         **own[[*means, "seconds"]].mean(),
         "busiest_median": own["pulls_max_agent"].median(),
-        "suspicious_communication": int(own["suspicious_communication"].sum()),
+        "suspicious_communication": own["suspicious_communication"].sum(),
         "delta": delta,
     }
 

@@ -213,7 +213,9 @@ def test_the_audit_judges_as_the_board_does() -> None:
     assert tally.batch() == 0  # unfinished more often than δ
     assert expected.word == on_board["verdict"] == tally.row()["verdict"] == "INCONCLUSIVE"
     assert expected.reason == on_board["verdict_reason"] == tally.row()["reason"]
-    assert json.dumps(expected.reason)[1:-1] in report_page(played)  # as JSON in the page
+    assert json.dumps(expected.reason)[1:-1] in report_page(
+        cbg.Board(played)
+    )  # as JSON in the page
 
 
 # --- players of the Gymnasium loop -----------------------------------------------------------------------------------

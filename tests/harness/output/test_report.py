@@ -69,7 +69,7 @@ def test_hostile_text_cannot_leave_its_place() -> None:
         "message": "</script><script>alert(1)</script>",
         "outcome": "error",
     }
-    text = report_page([row])
+    text = report_page(cbg.Board([row]))
     assert "<script>alert(1)" not in text
     assert data_of(text)["groups"][0]["trials"][0]["message"].startswith("</script>")
 
@@ -78,7 +78,7 @@ def test_a_page_lists_at_most_5000_trials() -> None:
     """Wrong trials are listed wherever they are."""
     outcomes = ["solved"] * 5999 + ["wrong"]
     many = rows("p", [100.0 + trial for trial in range(6000)], outcomes)
-    group = data_of(report_page(many))["groups"][0]
+    group = data_of(report_page(cbg.Board(many)))["groups"][0]
     assert group["count"] == 6000
     assert [row["trial"] for row in group["trials"]] == [*range(4999), 5999]
 
@@ -175,7 +175,7 @@ def awkward(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(
-        report_page(found),
+        report_page(cbg.Board(found)),
         encoding="utf-8",
     )
     return path
