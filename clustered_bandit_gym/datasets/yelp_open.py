@@ -35,8 +35,7 @@ def _select(source: Source) -> Instance:
     import pandas as pd
 
     expected = 'one JSON object with "name", "state" and "stars" (1 to 5)'
-    businesses = source.parsed(_business, expected)
-    frame = pd.DataFrame(businesses, columns=["name", "state", "stars"])
+    frame = pd.DataFrame(source.parsed(_business, expected), columns=["name", "state", "stars"])
     # A blank name would make one arm of unrelated businesses.
     kept = frame[frame["state"].isin(STATES) & (frame["name"] != "")]
     # A sum of half stars over a whole number is rounded once: equal averages are equal floats.

@@ -68,7 +68,7 @@ class Figure:
     @property
     def keys(self) -> list[str]:
         """The settings that identify a point of the figure."""
-        return [self.x] + ([self.panel] if self.panel else [])
+        return [key for key in (self.x, self.panel) if key]
 
     def on(self, data: str | None) -> Figure:
         """The figure on the user's data, or on the stand-in if there are none."""
@@ -78,8 +78,12 @@ class Figure:
             make_generator(self.dataset, data=data)
         except FileNotFoundError:
             env = self.env.replace("-v0", "Like-v0")
-            source = f"stand-in ({env}): the real data were not found (--data, or {VARIABLE})"
-            return replace(self, env=env, source=source, real=False)
+            return replace(
+                self,
+                env=env,
+                source=f"stand-in ({env}): the real data were not found (--data, or {VARIABLE})",
+                real=False,
+            )
         cells = tuple(cell | ({"data": data} if data else {}) for cell in self.cells)
         return replace(self, cells=cells, source="real data")
 

@@ -61,5 +61,6 @@ def caption(figure: Figure, rows: pd.DataFrame) -> str:
     if figure.measure == "cost":
         marks = marks.partition(";")[0]
     real = "" if figure.real else " (stand-in, not the real data)"
-    trials = f"{counts.max()} trials of a scheme per mark"
-    return f"{figure.title}{real}; δ = {DELTA:g}, {trials}; {marks}"
+    return (
+        f"{figure.title}{real}; δ = {DELTA:g}, {counts.max()} trials of a scheme per mark; {marks}"
+    )

@@ -29,7 +29,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from clustered_bandit_gym._types import Floats, Ints
-from clustered_bandit_gym.theory.laws import Laws, newton
+from clustered_bandit_gym.theory.laws import Laws, Slopes, newton
 
 #: Numbers that describe the laws of all arms in the alternatives that are worked on at once: some
 #: 200 MB. Memory then grows with M·K, not with M·K².
@@ -249,7 +249,7 @@ def closest(laws: Laws, weights: Floats, slack: Floats, arm: Ints) -> Floats:
     other_weights = weights[rivals]
 
     @np.errstate(invalid="ignore")
-    def slopes(t: Floats) -> tuple[Floats, Floats, Floats]:
+    def slopes(t: Floats) -> Slopes:
         pushed = np.flatnonzero(reach > t[row])
         r = row[pushed]
         w = other_weights[pushed]

@@ -30,6 +30,8 @@ from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian
 
 #: The first and the second one.
 Derivatives = tuple[Floats, Floats]
+#: First and second derivative, and what counts as zero.
+Slopes = tuple[Floats, Floats, Floats]
 
 
 @dataclass(eq=False)
@@ -138,7 +140,7 @@ class CategoricalLaws(Laws):
         def scale(theta: Floats) -> Floats:
             return np.where(self.parameters > 0, 1 / (1 - theta[..., None] * distance), 0.0)
 
-        def slopes(theta: Floats) -> tuple[Floats, Floats, Floats]:
+        def slopes(theta: Floats) -> Slopes:
             terms = distance * scale(theta)
             weighted = self.parameters * terms
             second = (weighted * terms).sum(axis=-1)
@@ -149,17 +151,13 @@ class CategoricalLaws(Laws):
 
 
 def newton(
-    slopes: Callable[[Floats], tuple[Floats, Floats, Floats]],
-    left: Floats,
-    right: Floats,
-    start: Floats,
+    slopes: Callable[[Floats], Slopes], left: Floats, right: Floats, start: Floats
 ) -> Floats:
     """(n,) minima of n convex functions in [left, right], by Newton's method inside a bracket.
 
     Args:
-        slopes: of the functions at these points: first and second derivative, and what counts as
-            zero. Done by the slope, not by the step: beside a pole Newton's steps are short far
-            from the minimum.
+        slopes: of the functions at these points. Done by the slope, not by the step: beside a pole
+            Newton's steps are short far from the minimum.
         left, right, start: (n,).
     """
     x = start
