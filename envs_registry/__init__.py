@@ -97,11 +97,13 @@ def register() -> None:
     native = "clustered_bandit_gym.envs.vector_env:ClusteredBAIVectorEnv"
     for name, (_, kwargs, _, batches) in CATALOGUE.items():
         vector = native if batches else None
-        _register(flat_id(name), flat, vector, kwargs)
-        _register(flat_id(name, "Box"), flat, vector, {**kwargs, "observation": "box"})
-        _register(name, "clustered_bandit_gym.envs.env:ClusteredBAIEnv", None, kwargs)
-
-
-def _register(name: str, entry_point: str, vector: str | None, kwargs: dict[str, Any]) -> None:
-    if name not in gym.registry:
-        gym.register(name, entry_point, vector_entry_point=vector, kwargs=dict(kwargs))
+        variants = {
+            name: ("clustered_bandit_gym.envs.env:ClusteredBAIEnv", None, {}),
+            flat_id(name): (flat, vector, {}),
+            flat_id(name, "Box"): (flat, vector, {"observation": "box"}),
+        }
+        for variant, (entry_point, vectorised, more) in variants.items():
+            if variant not in gym.registry:
+                gym.register(
+                    variant, entry_point, vector_entry_point=vectorised, kwargs=kwargs | more
+                )

@@ -23,6 +23,8 @@ from clustered_bandit_gym.generators import Batch, make_generator
 
 #: Arrays by name, with a row for each instance.
 Arrays = dict[str, Array]
+#: What a learner may be told of the truth, and what it reads in place of a hidden value.
+HIDDEN = {"n_clusters": 0, "eta": 0.0, "eta1": 0.0, "support": (-np.inf, np.inf)}
 
 
 class Law(NamedTuple):
@@ -69,9 +71,8 @@ class GameSettings:
         if twice := sorted(set(settings) & set(generator_kwargs)):
             raise UserError(f"{', '.join(twice)}: given both as a keyword and in generator_kwargs")
         settings = {key: value for key, value in settings.items() if value is not None}
-        known = ("n_clusters", "eta", "eta1", "support")
-        if not isinstance(told, dict | None) or set(told or {}) - set(known):
-            raise UserError(f"told takes a dict of {', '.join(known)}; sigma apart; got {told!r}")
+        if not isinstance(told, dict | None) or set(told or {}) - set(HIDDEN):
+            raise UserError(f"told takes a dict of {', '.join(HIDDEN)}; sigma apart; got {told!r}")
         source = _source(instance, generator, settings | generator_kwargs)
         self._generator = source
         #: The instance of every episode, if `instance` or `instance_seed` fixes one.
@@ -127,8 +128,7 @@ class GameSettings:
 
     def told_values(self, instance: Instance) -> Values:
         """What a learner is told of `instance`, as numbers that vectorise: 0 stands for None."""
-        hidden: Values = {"n_clusters": 0, "eta": 0.0, "eta1": 0.0, "max_pulls_per_agent": 0}
-        hidden["support"] = (-np.inf, np.inf)
+        hidden = {**HIDDEN, "max_pulls_per_agent": 0}
         told = asdict(self.problem_of(instance))
         told = {key: hidden[key] if value is None else value for key, value in told.items()}
         return told | {"support": np.array(told["support"])}
@@ -180,10 +180,13 @@ class GameSettings:
         """
         batch = self._draw_batch(rng, n)
         means = batch.means
-        arrays = {"means": means, "clusters": batch.clusters, "best": means.argmax(axis=2)}
-        # As in `Instance.good_arms`.
         behind = means.max(axis=2, keepdims=True) - means
-        arrays["good"] = behind <= self.epsilon * (1 + 1e-9)
+        arrays = {
+            "means": means,
+            "clusters": batch.clusters,
+            "best": means.argmax(axis=2),
+            "good": behind <= self.epsilon * (1 + 1e-9),  # as in `Instance.good_arms`
+        }
         if self.fixed_instance is None:
             self.check_size(batch[0])
             for name, truth in batch.separation.items():

@@ -159,7 +159,7 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         rewards[leaving] -= self._core.error_penalty * ~good
         federation.rounds += bool(leaving.any() or (self._broadcasts and pulling.any()))
         self._cycles += 1
-        present = int((self._committed < 0).sum())
+        present = who.size - leavers.size
         late = self._cycles == self.max_cycles
         cut = late or federation.pulls + present > federation.max_pulls
         terminated = dict(zip(acting, leaving.tolist(), strict=True))

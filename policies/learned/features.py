@@ -68,8 +68,8 @@ class Features:
         n_plays, n_agents, n_arms = pulls.shape
         # The largest arrays have N·K² numbers per play; 2^17 of them fit in a cache.
         at_once = max(1, 2**17 // (n_agents * n_arms**2))
-        rows = [slice(start, start + at_once) for start in range(0, n_plays, at_once)]
-        parts = [self._see(pulls[some], means[some]) for some in rows]
+        cuts = range(at_once, n_plays, at_once)
+        parts = map(self._see, np.split(pulls, cuts), np.split(means, cuts))
         return Seen(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _see(self, pulls: Array, means: Array) -> Seen:

@@ -70,7 +70,7 @@ class SB3VecEnv(VecEnv):
         self._seen: Seen | None = None
 
     def reset(self) -> Any:
-        seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
+        seeds = None if self._seeds[0] is None else self._seeds
         # Options, if there are any, are refused there.
         obs, _ = self.envs.reset(seed=seeds, options=max(self._options, key=len))
         self._reset_seeds()
