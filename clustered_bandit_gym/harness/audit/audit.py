@@ -149,8 +149,7 @@ def _breaches(
             continue
         env = work.envs[position].unwrapped
         for trial in range(3):
-            seeds = trial_seeds(work.seed, trial)
-            if differ := crosstalk(policy, env, seeds.instance, seeds.play):
+            if differ := crosstalk(policy, env, *trial_seeds(work.seed, trial)):
                 yield (
                     f"on {tally.cell.name!r} it plays differently in blocks of one agent "
                     f"({differ}): its local programs let agents use each other's rewards, which "

@@ -51,9 +51,9 @@ def pulls_table(
     cells = [_cell(row, measure, ci) for row in summary.to_dict("records")]
     table = summary.assign(head=heads, cell=bold.map({True: r"\boldmath", False: ""}) + cells)
     table = table.pivot_table("cell", "policy", "head", "last", fill_value="--", sort=False)
-    rows = []
-    for policy, *own in table.itertuples():
-        rows.append(" & ".join([latex(style_of(policy).label), *own]))
+    rows = [
+        " & ".join([latex(style_of(policy).label), *own]) for policy, *own in table.itertuples()
+    ]
     return _TABLE.format(
         float="table*" if ci and table.shape[1] > 2 else "table",
         kind=measure.short.capitalize(),

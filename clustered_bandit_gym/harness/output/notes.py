@@ -15,7 +15,7 @@ def notes_of(
 ) -> list[str]:
     """The notes of a board with this summary of these trials, of which `missing` more were asked
     for."""
-    where = places(summary, varied)
+    summary = summary.assign(where=places(summary, varied))
     notes = []
     if missing:
         notes.append(f"Interrupted: {missing:,} trials were not played.")
@@ -32,12 +32,12 @@ def notes_of(
     if unchecked:
         notes.append(f"Not checked: {'; '.join(unchecked)}.")
     for doubt, rows in summary[summary["doubt"] != ""].groupby("doubt", sort=False):
-        notes.append(f"{_names(rows, where)} cannot PASS: it {doubt!s}.")
+        notes.append(f"{_names(rows)} cannot PASS: it {doubt!s}.")
     again = summary[summary["retried"] > 0]
     if len(again):
         notes.append(
             f"Right answers of {again['retried'].sum():,} trials that raised at their first "
-            f"attempt ({_names(again, where)}) count as unfinished in the verdict. To start over, "
+            f"attempt ({_names(again)}) count as unfinished in the verdict. To start over, "
             "use another --out."
         )
     deltas = ", ".join(f"{delta:g}" for delta in trials["delta"].unique())
@@ -48,7 +48,7 @@ def notes_of(
     )
     still = summary[(summary["verdict"] == "INCONCLUSIVE") & (summary["doubt"] == "")]
     for reason, rows in still.groupby("verdict_reason", sort=False):
-        notes.append(f"INCONCLUSIVE ({_names(rows, where)}): {reason!s}.")
+        notes.append(f"INCONCLUSIVE ({_names(rows)}): {reason!s}.")
     if not all({"instance", "instance_seed"} & kwargs.keys() for kwargs in trials["env_kwargs"]):
         notes.append(
             "Each trial draws its own instance: a verdict is an average over the generator, not a "
@@ -78,22 +78,22 @@ def notes_of(
         notes.append(f"{row['policy']}, trial {row['trial']}: {message}")
     if len(heavy):
         notes.append(
-            f"Heavy tail ({_names(heavy, where)}): one trial holds up to "
+            f"Heavy tail ({_names(heavy)}): one trial holds up to "
             f"{100 * heavy['largest_share'].max():.0f}% of all pulls, so the interval of the mean "
             "is too short. Read the median: its interval is valid for any distribution."
         )
     quiet = summary[summary["suspicious_communication"] > 0]
     if len(quiet):
         notes.append(
-            f"Too quiet ({_names(quiet, where)}): all answers are right, yet the bits sent up hold "
+            f"Too quiet ({_names(quiet)}): all answers are right, yet the bits sent up hold "
             "less than half of what they say."
         )
     return [plain(note) for note in notes]
 
 
-def _names(rows: pd.DataFrame, where: pd.Series) -> str:
+def _names(rows: pd.DataFrame) -> str:
     """The policies of these rows, with their settings where these vary: "naive, bai-cl at N = 9"."""
-    found = rows.groupby(where, sort=False)["policy"].agg(", ".join)
+    found = rows.groupby("where", sort=False)["policy"].agg(", ".join)
     same = found.groupby(found, sort=False)
     texts = [f"{names} at {' and '.join(own.index)}" for names, own in same]
     return "; ".join(texts).removesuffix(" at ")
