@@ -147,11 +147,11 @@ class Bets:
             least_sum = _logsumexp(np.minimum(*products).reshape(rows.size, -1))
             bounds[at] = np.maximum(bounds[at], least_sum)
             rows = rows[~(bounds[at] < level[rows])]
-        return np.asarray(bounds.min(axis=1))
+        return bounds.min(axis=1)
 
     def _wealth(self, counts: Floats, m: Floats, up: Bools | bool) -> Floats:
         """(..., L) log of weight and wealth of each bet that the mean is above (`up`) or below m."""
-        m = np.asarray(m)[..., None]
+        m = m[..., None]
         up = np.asarray(up)[..., None]
         bets = np.minimum(self.bets, _largest_bet(np.where(up, m, 1 - m)))
         bets = np.where(up, bets, -bets)

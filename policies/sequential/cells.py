@@ -202,9 +202,9 @@ class BettingCells(Cells):
         self.values = values
         self.counts = memory + np.zeros(values.size)
         self.wealth = Bets((values - self.low) / self.width)
-        n = self.counts.sum(axis=-1)
-        mean = self.counts @ values / np.maximum(n, 1)
-        super().__init__(sigma, scales, np.stack([n, mean], axis=-1))
+        super().__init__(sigma, scales, memory)
+        self.n = self.counts.sum(axis=-1)
+        self.mean = self.counts @ values / np.maximum(self.n, 1)
 
     def _add(self, at: At, times: Any, counts: Any) -> None:
         self.counts[at] += counts
@@ -215,8 +215,8 @@ class BettingCells(Cells):
         other = self if other is None else other
         shown = super().shows(a, b, shift, level - np.log(PLAIN), other)
         d = other.mean[b] + shift - self.mean[a]
-        level = np.broadcast_to(level - np.log(1 - PLAIN), d.shape)
-        shift = np.broadcast_to(shift, d.shape) / self.width
+        level = level - np.log(1 - PLAIN)
+        _, level, shift = np.broadcast_arrays(d, level, shift / self.width)
         counts_a = self.counts[a]
         counts_b = other.counts[b]
         n_a = self.n[a]

@@ -27,7 +27,7 @@ def accept(reps: Representatives, rest: Ints) -> Ints:
     """
     record = Record(reps.federation, reps.budgets, rest)
     record.pull_where(TUNING.start - record.n)
-    rows = np.arange(rest.size)
+    rows = record.rows
     while True:
         # An arm that is only good enough says nothing by Assumption 1: then all go on alone.
         eta = reps.resolved.all() * (reps.eta or 0.0)
@@ -41,21 +41,21 @@ def accept(reps: Representatives, rest: Ints) -> Ints:
             # While the leader is not a known best arm, either may be wrong, so the leader is pulled
             # along.
             needed[index, leader] = True
-            needed[index, centre] = False
+            at = (index, centre)
+            needed[at] = False
             going = (record.settled[rows] < 0) & (record.live[rows] & known).any(axis=1)
             needed &= going[:, None]
             n = record.n[rows]
-            at = (index, centre)
-            times = np.where(needed, STEP * n + 1, 0)
+            times = needed * (STEP * n + 1)
             # The arm that all others are compared with may be the wrong one: step by step.
-            goal = leader_pulls(np.where(needed, n + times, 0))
+            goal = leader_pulls(needed * (n + times))
             times[at] = np.clip(goal - n[at], 0, 2 * STEP * n[at])
             record.pull_where(times, rows)
             rows = rows[going]
         rows = np.flatnonzero(record.settled < 0)
         if not rows.size:
             return record.settled
-        reps.add(int(rest[rows[0]]))
+        reps.add(rest[rows[0]])
         resolve(reps)
         record.settled[rows[0]] = reps.settled[-1]
         rows = rows[1:]

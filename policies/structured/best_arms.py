@@ -38,13 +38,13 @@ def resolve(reps: Representatives, until_twins: bool = False) -> None:
     while True:
         certify(reps)
         eliminate(reps)
-        _, needed = settle(reps, np.arange(len(reps)), reps.epsilon)
-        done = bool(reps.resolved.all())
+        _, needed = settle(reps, reps.rows, reps.epsilon)
+        done = reps.resolved.all()
         if (reps.settled >= 0).all():
             pulls = reps.n.sum()
             limit = min(limit, 16 * pulls)
             reps.alike |= pulls > limit
-            done = done or reps.alike or reps.all_distinct
+            done |= reps.alike or reps.all_distinct
         if done or (until_twins and reps.twins.size):
             certify(reps)
             return
@@ -54,8 +54,8 @@ def resolve(reps: Representatives, until_twins: bool = False) -> None:
 def pulls_to_tell(reps: Representatives, n: Floats, a: Ints, b: Ints) -> Floats:
     """(P, K) pulls of an arm at rows a and b (P,), after n (R, K), that show them distinct; more than
     1e18 where they do not differ beyond noise."""
-    level = nats(reps.budgets.distinct(reps.number[a], reps.number[b]))
-    level = level + np.log(4 * reps.budgets.n_arms) + reps.cells.slack
+    alpha = reps.budgets.distinct(reps.number[a], reps.number[b])
+    level = nats(alpha) + np.log(4 * reps.budgets.n_arms) + reps.cells.slack
     # After n pulls of the arm at both, a difference d is worth nd²/4.
     return 4 * level[..., None] / np.maximum(reps.differences(n, a, b), TINY) ** 2
 
@@ -90,11 +90,10 @@ class PullPlan:
 
     def __init__(self, reps: Representatives, needed: Bools) -> None:
         slack = reps.cells.slack
-        mean = reps.mean
         self.distinct = reps.distinct
         self.eta = eta = -np.inf if reps.eta is None else reps.eta
-        self.top = top = (np.arange(len(reps)), reps.leader)
-        self.gap = gap = mean[top][:, None] - mean
+        self.top = top = (reps.rows, reps.leader)
+        self.gap = gap = reps.mean[top][:, None] - reps.mean
         # Bets on small differences find the variance of the rewards; on large ones they gain less,
         # as in Bernstein's inequality for rewards in an interval of 2σ.
         hardest = np.maximum(np.abs(gap), eta - gap)
@@ -102,7 +101,7 @@ class PullPlan:
         self.n = n = reps.n / self.variance
         self.n_leader = n[top][:, None]
         #: All rows are good enough, but not shown distinct: that, or their best arms, are left.
-        self.only_distinct = bool((reps.settled >= 0).all())
+        self.only_distinct = (reps.settled >= 0).all()
         alike = ~reps.distinct
         np.fill_diagonal(alike, False)
         self.together = alike.any(axis=1)

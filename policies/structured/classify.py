@@ -25,7 +25,7 @@ def classify(reps: Representatives, best: Ints | None) -> Ints:
     representatives and from zero pulls.
     """
     labels = np.full(reps.budgets.n_agents, 0 if len(reps) == 1 else -1)
-    labels[reps.agents] = np.arange(len(reps))
+    labels[reps.agents] = reps.rows
     waiting = np.flatnonzero(labels < 0)
     attempt = 1
     while waiting.size:
@@ -67,7 +67,7 @@ class Plan(ClusterTests):
             self.set_kind(bets)
             self._choose()
             expected.append((self.each @ self.noise).sum())
-        self.set_kind(bool(expected[1] < expected[0]))
+        self.set_kind(expected[1] < expected[0])
 
     def set_kind(self, bets: bool) -> None:
         """Plan bets or tests by the sub-Gaussian property."""

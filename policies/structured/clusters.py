@@ -64,7 +64,7 @@ def _find_different(discovery: Discovery) -> bool:
         tried = np.minimum(n[a], n[b]).min(axis=1) >= discovery.last
         alike = tried & (least > TUNING.urgent * discovery.last)
         if alike.any():
-            discovery.drop(int(b[alike].max()))
+            discovery.drop(b[alike].max())
             continue
         # The arm of each pair that differs most, or all arms where none seems to differ.
         unclear = least > 1e18

@@ -45,7 +45,6 @@ class Discovery:
         federation = reps.federation
         first = TUNING.first_effort
         n_agents = federation.problem.n_agents
-        n_arms = federation.problem.n_arms
         # The last effort tells a difference of η, or 0.1σ where it is not told, with 24 nats.
         gap = 0.1 if every_arm else reps.eta or 0.1
         self.last = max(first, ceil(2 * 24.0 / gap**2))
@@ -63,7 +62,7 @@ class Discovery:
         self.raised = False
         self.group = max(8, goal // 2)
         self._start(federation.rng.permutation(n_agents))
-        self.variance: Floats = np.ones(n_arms)
+        self.variance: Floats = np.ones(reps.budgets.n_arms)
         self.of_cell: Floats  # learnt with the first representative
 
     def _start(self, order: Ints) -> None:
@@ -118,7 +117,7 @@ class Discovery:
         if rows.size:
             self.raised = False
             self.group = max(8, self.goal // 2)
-            self._promote(int(rows[0]))
+            self._promote(rows[0])
 
     def _explore(self, rows: Ints) -> Ints:
         """Pull until all of `rows` are explained or some fit no representative, which it returns.
@@ -185,7 +184,7 @@ class Discovery:
         """Make a drawn agent a representative, unless fresh pulls show that it looks like one."""
         reps = self.reps
         last = len(self.reps)
-        reps.add(int(self.drawn.agents[row]))
+        reps.add(self.drawn.agents[row])
         self.seen[row] = self.last  # it is not drawn again
         self.odd = np.pad(self.odd, ((0, 0), (0, 1)))
         self._explore_representatives(last)

@@ -111,7 +111,7 @@ def eliminate(reps: Representatives) -> None:
     A live set that rule (b) would empty is left as it is. That happens only after an error; the
     play must end.
     """
-    leader = beat(reps, np.arange(len(reps)))
+    leader = beat(reps, reps.rows)
     if reps.eta is None:
         return
     task = reps.live & ~reps.resolved[:, None]
@@ -166,7 +166,7 @@ class ClusterTests:
 
     def __init__(self, reps: Representatives, best: Ints | None, level: float) -> None:
         self.reps = reps
-        self.rows = np.arange(len(reps))
+        self.rows = reps.rows
         self.best: Ints = np.full(len(reps), -2) if best is None else best
         self.level = level
         self.eta = None if best is None else reps.eta

@@ -112,7 +112,7 @@ def _find_best_arms(reps: Representatives) -> bool:
         with federation.phase("best arms"):
             resolve(reps, until_twins=True)
         if reps.twins.size:
-            discovery.drop(int(reps.twins[0]))
+            discovery.drop(reps.twins[0])
         elif complete or m is None or second:
             return complete
         else:

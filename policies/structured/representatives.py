@@ -84,6 +84,11 @@ class Record:
         return make_cells(problem, federation.reward_values, self.scales, memory, problem.sigma)
 
     @property
+    def rows(self) -> Ints:
+        """(R,) 0..R−1."""
+        return np.arange(len(self.agents))
+
+    @property
     def n(self) -> Floats:
         """(R, K) pulls."""
         return self.cells.n
@@ -152,7 +157,7 @@ class Representatives(Record):
 
     def drop(self, row: int) -> None:
         """Forget a candidate that is not needed."""
-        keep = np.arange(len(self)) != row
+        keep = self.rows != row
         self.agents = self.agents[keep]
         self.live = self.live[keep]
         self.settled = self.settled[keep]
