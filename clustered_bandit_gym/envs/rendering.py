@@ -47,8 +47,9 @@ def draw_frame(
     x = np.linspace(LEFT, LEFT + WIDTH, k + 1).astype(int).tolist()
     y = np.linspace(TOP, TOP + HEIGHT, n + 1).astype(int).tolist()
     high = y[1] - y[0]
-    clusters = problem.n_clusters or "hidden"
-    told = f"{n} agents, {k} arms, clusters: {clusters}, delta {problem.delta:g}"
+    told = (
+        f"{n} agents, {k} arms, clusters: {problem.n_clusters or 'hidden'}, delta {problem.delta:g}"
+    )
     if arms is None:
         title = "Which arm is best for whom?"
     elif arms[0] < 0:
@@ -137,7 +138,7 @@ class Window:
         import matplotlib.pyplot as plt
 
         self._plt = plt
-        self._figure = plt.figure(figsize=(SIZE[0] / 100, SIZE[1] / 100), dpi=100)
+        self._figure = plt.figure(figsize=[side / 100 for side in SIZE], dpi=100)
         self._visible = self._figure.canvas.required_interactive_framework is not None
         if not self._visible:
             warnings.warn(
