@@ -55,10 +55,8 @@ class Place(NamedTuple):
 class Store(ExitStack):
     """The trials kept in a folder. Only the process that plays the run writes.
 
-    Args:
-        folder: the folder of ``trials.sqlite``.
-        create: True to write to it; it is created if missing. False only reads, also from a
-            read-only file system.
+    With `create` a missing folder is created; without, it is only read, also from a read-only file
+    system.
     """
 
     def __init__(self, folder: FilePath, create: bool = True) -> None:
@@ -137,13 +135,8 @@ class Store(ExitStack):
 
     def get(self, place: Place) -> dict[int, Row]:
         """The rows of one policy on one environment, by trial."""
-        return dict(
-            self._rows(
-                "SELECT trial, row FROM trials "
-                "WHERE env = ? AND policy = ? AND versions = ? AND seed = ?",
-                place,
-            )
-        )
+        query = "SELECT trial, row FROM trials WHERE (env, policy, versions, seed) = (?, ?, ?, ?)"
+        return dict(self._rows(query, place))
 
     def stream(self) -> Iterator[Row]:
         """Rows by environment, policy and trial, one at a time, with their policies' last labels.
@@ -178,14 +171,11 @@ class Store(ExitStack):
 
 
 class Resume(ExitStack):
-    """The part of a store that belongs to one run.
+    """The part of the store in the folder `out` (None keeps nothing) that belongs to a run of
+    `work`, whose environments must be registered.
 
     Where the policy or the environment has no key, rows are kept under a key that no other run has,
     so that nothing is reused now or later; such rows carry the reason as `no_key`.
-
-    Args:
-        out: folder of the store; it is created if missing. None keeps nothing.
-        work: what the run plays. Its environments must be registered.
     """
 
     def __init__(self, out: FilePath | None, work: Work) -> None:

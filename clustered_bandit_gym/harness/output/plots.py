@@ -62,11 +62,9 @@ def plot_board(
 ) -> Figure:
     """Pulls beside the trade-off with communication; pulls alone where several panels are needed.
 
-    Args:
-        summary, varied, title: of the board.
-        x: pulls are drawn against this varied setting, whose values are numbers (default: the one
-            with most values). Where there is none, policies are drawn side by side.
-        panel, paper, width: as for `Board.plot`; `paper` draws "pulls" unless `panel` says otherwise.
+    Pulls are drawn against the varied setting `x`, whose values are numbers (default: the one with
+    most values). Where there is none, policies are drawn side by side. `panel`, `paper` and `width`
+    are as for `Board.plot`; `paper` draws "pulls" unless `panel` says otherwise.
     """
     x = swept_setting(summary, varied, x)
     parts = panels_of(summary, varied, x)

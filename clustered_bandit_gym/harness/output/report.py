@@ -49,15 +49,12 @@ def _sweep(board: Board) -> Values | None:
     x = swept_setting(board.summary, board.varied)
     if x is None:
         return None
-    return {
-        "x": axis_name(x),
-        "setting": x,
-        "measure": measure_of(board.summary)._asdict(),
-        "panels": [
-            {"title": title, "points": part.sort_values(x).to_dict("records")}
-            for title, part in panels_of(board.summary, board.varied, x)
-        ],
-    }
+    panels = [
+        {"title": title, "points": part.sort_values(x).to_dict("records")}
+        for title, part in panels_of(board.summary, board.varied, x)
+    ]
+    measure = measure_of(board.summary)._asdict()
+    return {"x": axis_name(x), "setting": x, "measure": measure, "panels": panels}
 
 
 def _group(trials: pd.DataFrame) -> Values:

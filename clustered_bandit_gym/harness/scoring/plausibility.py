@@ -41,10 +41,8 @@ def short_probability(share: float, delta: float) -> float:
 def too_few_pulls(rows: pd.DataFrame, delta: float) -> str:
     """What contradicts δ-correctness in the pulls of these trials, in words; "" if nothing does.
 
-    Args:
-        rows: one per trial; `bound`, the lower bound on the mean number of pulls on its instance,
-            is missing where there is none.
-        delta: the error rate that the policy was asked to keep.
+    `rows` has one per trial; `bound`, the lower bound on the mean number of pulls on its instance,
+    is missing where there is none. `delta` is the error rate that the policy was asked to keep.
     """
     if delta >= 0.5:
         return ""
@@ -69,10 +67,8 @@ def too_few_bits(flags: ArrayLike) -> str:
     """What contradicts that the answers came through the channel, in words; "" if nothing does.
 
     A code that sends little in some cases must send more in others: less than half of the
-    information in right answers (`play` marks such trials) cannot be the rule.
-
-    Args:
-        flags: (n,) `suspicious_communication` of each trial.
+    information in right answers cannot be the rule. `flags`: (n,) `suspicious_communication` of
+    each trial, which `play` marks.
     """
     marked = np.asarray(flags, dtype=bool)
     count = marked.sum()

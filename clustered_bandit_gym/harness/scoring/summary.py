@@ -115,14 +115,8 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> Values:
     pulls = own["pulls"].to_numpy(dtype=float)
     largest = pulls.max() / pulls.sum() if pulls.any() else np.nan
     ratio = paired_ratio(own, reference)
-    centres = (
-        "pulls_mean",
-        "pulls_low",
-        "pulls_high",
-        "pulls_median",
-        "pulls_median_low",
-        "pulls_median_high",
-    )
+    mean = ("pulls_mean", "pulls_low", "pulls_high")
+    median = ("pulls_median", "pulls_median_low", "pulls_median_high")
     means = ("pulls_max_agent", "bits_up", "bits_down", "reals_up", "reals_down", "rounds")
     return {
         "trials": trials,
@@ -134,7 +128,7 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> Values:
         "error_high": judged.high,
         "verdict": judged.word,
         "verdict_reason": judged.reason,
-        **dict(zip(centres, (*mean_interval(pulls), *median_interval(pulls)), strict=True)),
+        **dict(zip(mean + median, mean_interval(pulls) + median_interval(pulls), strict=True)),
         "largest_share": largest,
         # With a larger share the t interval of the mean is not to be trusted: at n = 50 it covers
         # 0.69 (lognormal, σ = 2) or 0.25 (Pareto 1.1) instead of 0.95. With fewer than twenty
