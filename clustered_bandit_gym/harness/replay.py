@@ -46,10 +46,7 @@ def replay(
     for key in row["env_kwargs"].keys() - env_kwargs:
         env_kwargs[key] = revive(key, row["env_kwargs"][key], allow)
     work = Work(
-        [Cell(row["env"], env_kwargs)],
-        [(row["policy"], policy)],
-        row["seed"],
-        strict=row["strict"],
+        [Cell(row["env"], env_kwargs)], [(row["policy"], policy)], row["seed"], strict=row["strict"]
     )
     return work.play(Task(0, 0, row["trial"]), row["stepwise"], on_error)
 

@@ -154,9 +154,7 @@ def sweep(
 
 
 def _cells(
-    env_id: str | Sequence[str],
-    cells: Sequence[Mapping[str, Any]],
-    grid: Values,
+    env_id: str | Sequence[str], cells: Sequence[Mapping[str, Any]], grid: Values
 ) -> list[Cell]:
     """The settings that a sweep plays; none twice."""
     found = []

@@ -39,11 +39,7 @@ def vary(game: AuditGame, rng: Rng) -> AuditGame:
     sizes = np.round(np.array(game.sizes) * np.exp(rng.normal(0, 0.5, len(means)))).astype(int)
     sizes[0] = max(1, sizes[0])
     varied = replace(
-        game,
-        why="found by a search",
-        means=means.tolist(),
-        sizes=sizes.tolist(),
-        told={},
+        game, why="found by a search", means=means.tolist(), sizes=sizes.tolist(), told={}
     )
     try:
         truth = varied(rng)
