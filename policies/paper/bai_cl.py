@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
+from math import log, log1p
 
 import numpy as np
 
@@ -78,33 +78,15 @@ class BAICl(Policy):
             )
 
     def solve(self, federation: FederationView) -> Ints:
-        """Algorithm 3: lines 3 to 17 (first phase), lines 18 to 24 (second phase)."""
+        """Algorithm 3: lines 2 to 17 (first phase), lines 18 to 24 (second phase)."""
         p = federation.problem
         require(self.name, p, *self._needs)
-        with federation.phase("identify"):
-            best, known, means = self._find_best_arms(federation)
-        rest = np.flatnonzero(best < 0)
-        with federation.phase("assign"):
-            if rest.size:
-                best[rest] = self._assign(federation, rest, known, means)
-        federation.report_clusters(best)
-        return best
-
-    def _find_best_arms(self, federation: FederationView) -> tuple[Ints, Bools, Floats]:
-        """Algorithm 3, lines 2 to 17.
-
-        Returns:
-            best: (N,) the arms of the agents drawn, −1 elsewhere.
-            known: (K,) the set S.
-            means: (K,) what the agent that added an arm to S reported of it (`_describe`).
-        """
-        p = federation.problem
         all_arms = federation.arms
         engine = get_engine(self.engine)
         best = np.full(p.n_agents, -1)
+        known = np.zeros(p.n_arms, dtype=bool)  # the set S
+        # What the agent that added an arm to S reported of it (`_describe`).
         means = np.zeros(p.n_arms)
-        known = np.zeros(p.n_arms, dtype=bool)
-        gamma = 0.0
 
         def find(block: Block, known_there: Bools) -> Sequence[Payload]:
             active, estimates = engine(block, all_arms, gamma, precision=p.eta)  # line 7
@@ -116,17 +98,25 @@ class BAICl(Policy):
             arm = own[last.argmax(axis=1)]
             return (ArmIndex(arm, among=p.n_arms), *self._describe(block, arm))  # line 13
 
-        for drawn, agent in enumerate(federation.rng.permutation(p.n_agents), start=1):  # line 5
-            if known.sum() == p.n_clusters:  # line 4
-                break
-            gamma = self._draw_budget(p, drawn)
-            known_set = ArmSet(known, at_most=p.n_clusters)
-            arm, *report = federation.local([agent], find, down=known_set)
-            best[agent] = arm.item()  # line 16
-            if report:
-                means[arm] = report[0]
-            known[arm] = True
-        return best, known, means
+        with federation.phase("identify"):
+            for drawn, agent in enumerate(federation.rng.permutation(p.n_agents), 1):  # line 5
+                if known.sum() == p.n_clusters:  # line 4
+                    break
+                gamma = self._draw_budget(p, drawn)
+                known_set = ArmSet(known, at_most=p.n_clusters)
+                arm, *report = federation.local([agent], find, down=known_set)
+                best[agent] = arm.item()  # line 16
+                if report:
+                    means[arm] = report[0]
+                known[arm] = True
+        rest = np.flatnonzero(best < 0)
+        with federation.phase("assign"):
+            if rest.size:
+                known_set = ArmSet(known, at_most=p.n_clusters)  # line 20
+                arms = np.flatnonzero(known)
+                best[rest] = self._assign(federation, rest, arms, known_set, means)
+        federation.report_clusters(best)
+        return best
 
     def _describe(self, block: Block, arm: Ints) -> tuple[Payload, ...]:
         """What an agent adds to the report of a new best arm (1,); nothing here."""
@@ -141,17 +131,17 @@ class BAICl(Policy):
         if m == 1:
             return p.delta / 3
         # ln(M/(M−1)) = −ln(1 − 1/M), without loss of digits for large M.
-        return p.delta * -math.log1p(-1 / m) / math.log(3 * m / p.delta)
+        return p.delta * -log1p(-1 / m) / log(3 * m / p.delta)
 
-    def _assign(self, federation: FederationView, rest: Ints, known: Bools, means: Floats) -> Ints:
-        """Algorithm 3, lines 19 to 24: the arms of `rest`, each one of `known` (K,), the set S."""
+    def _assign(
+        self, federation: FederationView, rest: Ints, arms: Ints, known: ArmSet, means: Floats
+    ) -> Ints:
+        """Algorithm 3, lines 19 to 24: the arms of `rest`, each one of `arms`, the set S."""
         p = federation.problem
-        arms = np.flatnonzero(known)
         engine = get_engine(self.engine)
 
         def choose(block: Block, _: Bools) -> ArmIndex:
             active = engine(block, arms, gamma=p.delta / (3 * p.n_agents))[0]  # line 21
             return ArmIndex(arms[active.argmax(axis=1)], among=arms)  # line 22
 
-        known_set = ArmSet(known, at_most=p.n_clusters)  # line 20
-        return federation.local(rest, choose, down=known_set, n_arms=arms.size)
+        return federation.local(rest, choose, down=known, n_arms=arms.size)

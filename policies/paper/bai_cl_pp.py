@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from math import log
 
 import numpy as np
 
@@ -77,16 +77,15 @@ class BAIClPlusPlus(BAICl):
         """After Algorithm 3, line 12: fresh pulls of the new best arm."""
         p = block.problem
         assert p.n_clusters
-        times = check_size(math.log(12 * p.n_clusters / p.delta), p)
+        times = check_size(log(12 * p.n_clusters / p.delta), p)
         return (Reals(block.pull([0], arm, times)),)
 
-    def _assign(self, federation: FederationView, rest: Ints, known: Bools, means: Floats) -> Ints:
+    def _assign(
+        self, federation: FederationView, rest: Ints, arms: Ints, known: ArmSet, means: Floats
+    ) -> Ints:
         """Algorithm 3, lines 19 to 24, with SE-hat in line 21."""
         eta1 = federation.problem.eta1
         assert eta1
-        known_set = ArmSet(known, at_most=federation.problem.n_clusters)
-        arms = np.flatnonzero(known)
-
         if self.verify == "agent":
 
             def all_tries(block: Block, _: Bools, stored: Floats) -> ArmIndex:
@@ -97,7 +96,7 @@ class BAIClPlusPlus(BAICl):
                 return ArmIndex(se_hat(len(block), attempt), among=arms)
 
             stored = Reals(np.broadcast_to(means[arms], (rest.size, arms.size)))
-            return federation.local(rest, all_tries, down=(known_set, stored), n_arms=arms.size)
+            return federation.local(rest, all_tries, down=(known, stored), n_arms=arms.size)
 
         def attempt(k: int, waiting: Ints) -> tuple[Ints, Bools]:
             def one_try(block: Block, *_: Bools) -> tuple[ArmIndex, Reals]:
@@ -105,7 +104,7 @@ class BAIClPlusPlus(BAICl):
                 return ArmIndex(arms[place], among=arms), Reals(averages)
 
             agents = rest[waiting]
-            first = (known_set,) if k == 1 else ()
+            first = (known,) if k == 1 else ()
             arm, averages = federation.local(agents, one_try, down=first, n_arms=arms.size)
             accepted = np.abs(averages - means[arm]) < eta1 / 2
             federation.local(agents, lambda block, _: None, down=Flag(accepted), n_arms=1)
@@ -119,7 +118,7 @@ class BAIClPlusPlus(BAICl):
         active, estimates = get_engine(self.engine)(block, arms, 10.0**-k, precision=p.eta)
         place = leaders(estimates, active)
         gamma = p.delta / (6 * p.n_agents)
-        times = check_size(math.log(4 * k * k / gamma), p)
+        times = check_size(log(4 * k * k / gamma), p)
         return place, block.pull(np.arange(len(block)), arms[place], times)
 
 

@@ -20,7 +20,14 @@ def components(estimates: Floats, active: Bools, width: float) -> Ints:
     held = active.any(axis=0)
     estimates = estimates[:, held]
     active = active[:, held]
-    labels = np.full(estimates.shape[0], -1)
+
+    def adjacent(agents: Ints, others: Ints) -> Ints:
+        """Those of `agents` that have an edge to one of `others`."""
+        far = np.abs(estimates[agents, None] - estimates[others]) > width
+        far &= active[agents, None] | active[others]
+        return agents[~np.all(far.any(axis=2), axis=1)]
+
+    labels = np.full(len(estimates), -1)
     free = np.arange(labels.size)
     while free.size:
         label = labels.max() + 1
@@ -36,12 +43,5 @@ def components(estimates: Floats, active: Bools, width: float) -> Ints:
             near = free[~far.any(axis=1)]
             pieces = 1 + near.size * new.size * active.shape[1] // CACHED
             parts = np.array_split(near, pieces)
-            new = np.concatenate([_adjacent(estimates, active, width, p, new) for p in parts])
+            new = np.concatenate([adjacent(part, new) for part in parts])
     return labels
-
-
-def _adjacent(estimates: Floats, active: Bools, width: float, agents: Ints, others: Ints) -> Ints:
-    """Those of `agents` that have an edge to one of `others`."""
-    far = np.abs(estimates[agents, None] - estimates[others]) > width
-    far &= active[agents, None] | active[others]
-    return agents[~np.all(np.any(far, axis=2), axis=1)]
