@@ -69,7 +69,6 @@ class ClusterThenBAI(Policy):
         sums, counts, off = seen
         everything = np.ones_like(sums, dtype=bool)
         own_level = np.log(4 * p.n_agents * (p.n_arms - 1) / p.delta)
-        times = 0
 
         def send_averages(block: Block) -> Reals:
             return Reals(block.pull_grid(times))
@@ -131,6 +130,4 @@ def _cluster(p: Problem, means: Floats, off: Floats, n: int, m: int) -> Ints | N
             return None
         evidence.append(differ(furthest))
     differs = np.array(evidence) >= level
-    if not (differs.sum(axis=0) == m - 1).all():
-        return None
-    return differs.argmin(axis=0)
+    return differs.argmin(axis=0) if (differs.sum(axis=0) == m - 1).all() else None

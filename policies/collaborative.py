@@ -122,9 +122,9 @@ def search(
     with federation.phase("identify"):
         while True:
             per_pull = 1 / np.maximum(counts, 1)
-            means = total * per_pull
-            errors = off * per_pull
-            leader, active, unfinished = eliminate(p, means, active, counts, level, errors)
+            leader, active, unfinished = eliminate(
+                p, total * per_pull, active, counts, level, off * per_pull
+            )
             if not unfinished.any():
                 return leader[labels]
             times = order(counts, active & unfinished[:, None])
@@ -152,7 +152,7 @@ def eliminate(
         shown to be within ε of all of them.
     """
     means = np.where(left, means, -np.inf)
-    leader = means.argmax(axis=1)[:, None]
+    leader = means.argmax(axis=1, keepdims=True)
     rivals = left & (np.arange(p.n_arms) != leader)
     least = np.take_along_axis(means - off, leader, axis=1)
     behind = np.where(rivals, least - (means + off), 0.0)

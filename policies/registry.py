@@ -11,23 +11,22 @@ from clustered_bandit_gym.imports import load_object
 from clustered_bandit_gym.policy import Policy, StepPolicy
 from clustered_bandit_gym.settings_text import parse_pair, parse_pairs, parse_value
 
-_PLACES = {
-    "naive": "paper.naive:NaiveSE",
-    "cl-bai": "paper.cl_bai:ClBAI",
-    "bai-cl": "paper.bai_cl:BAICl",
-    "bai-cl++": "paper.bai_cl_pp:BAIClPlusPlus",
-    "structured-bai": "structured.policy:StructuredBAI",
-    "frugal-bai": "frugal.policy:FrugalBAI",
-    "cluster-then-bai": "cluster_then_bai:ClusterThenBAI",
-    "collaborative": "collaborative:CollaborativeBAI",
-    "uniform": "baselines:UniformPolicy",
-    "random": "baselines:RandomPolicy",
-    "uniform-glr": "uniform_glr:UniformGLR",
-    "learned": "learned.player:LearnedPolicy",
-    "sb3": "learned.player:SB3Policy",
-}
 #: Command-line name -> "module:Class".
-POLICIES = {name: f"clustered_bandit_gym.policies.{place}" for name, place in _PLACES.items()}
+POLICIES = {
+    "naive": "clustered_bandit_gym.policies.paper.naive:NaiveSE",
+    "cl-bai": "clustered_bandit_gym.policies.paper.cl_bai:ClBAI",
+    "bai-cl": "clustered_bandit_gym.policies.paper.bai_cl:BAICl",
+    "bai-cl++": "clustered_bandit_gym.policies.paper.bai_cl_pp:BAIClPlusPlus",
+    "structured-bai": "clustered_bandit_gym.policies.structured.policy:StructuredBAI",
+    "frugal-bai": "clustered_bandit_gym.policies.frugal.policy:FrugalBAI",
+    "cluster-then-bai": "clustered_bandit_gym.policies.cluster_then_bai:ClusterThenBAI",
+    "collaborative": "clustered_bandit_gym.policies.collaborative:CollaborativeBAI",
+    "uniform": "clustered_bandit_gym.policies.baselines:UniformPolicy",
+    "random": "clustered_bandit_gym.policies.baselines:RandomPolicy",
+    "uniform-glr": "clustered_bandit_gym.policies.uniform_glr:UniformGLR",
+    "learned": "clustered_bandit_gym.policies.learned.player:LearnedPolicy",
+    "sb3": "clustered_bandit_gym.policies.learned.player:SB3Policy",
+}
 
 
 def make(spec: str) -> Policy | StepPolicy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from math import log, log1p
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ class UniformGLR(Policy):
 
     def solve(self, federation: FederationView) -> Ints:
         p = federation.problem
-        level = math.log(p.n_agents * max(1, p.n_arms - 1) / p.delta)
+        level = log(p.n_agents * max(1, p.n_arms - 1) / p.delta)
         epsilon = p.epsilon / p.sigma
         arms = federation.arms
 
@@ -59,7 +59,7 @@ class UniformGLR(Policy):
                     shown = cells.shows_worse(rows, leader, epsilon, level, others)
                     clear &= (shown == others).all(axis=1)
                 else:
-                    needed = (1 + 1 / n) * (math.log1p(n) / 2 + level)
+                    needed = (1 + 1 / n) * (log1p(n) / 2 + level)
                     clear = statistic(means, n, epsilon) > needed
                 answers[rows[clear]] = leader[clear]
                 rows = rows[~clear]

@@ -28,7 +28,7 @@ MOST_CELLS = 2**22
 
 def leading_cells(gaps: Floats) -> At:
     """(r, 1) rows and columns of the smallest gaps, those of the leaders."""
-    return np.arange(len(gaps))[:, None], gaps.argmin(axis=1)[:, None]
+    return np.arange(len(gaps))[:, None], gaps.argmin(axis=1, keepdims=True)
 
 
 def pulls_left(counts: Floats, gaps: Floats) -> Floats:

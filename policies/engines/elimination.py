@@ -6,7 +6,7 @@ algorithm as printed.
 
 from __future__ import annotations
 
-import math
+from math import ceil, inf, isfinite, log2
 from typing import Any
 
 import numpy as np
@@ -47,16 +47,6 @@ def round_size(n_arms: Any, gamma: float, r: int, sigma: float = 1.0) -> Any:
     )
 
 
-def separating_rounds(precision: float | None) -> float:
-    """R = ⌈log2(1/precision) + 1⌉ ≥ 1, after which arms that far below the best are gone.
-
-    0 if the precision is infinite; infinite if there is none.
-    """
-    if precision is None:
-        return math.inf
-    return max(1, math.ceil(math.log2(1 / precision) + 1)) if math.isfinite(precision) else 0
-
-
 def elimination(
     block: Block,
     arms: Ints,
@@ -71,14 +61,16 @@ def elimination(
     left stops pulling. With probability 1 − γ all averages of an agent are within ε_r/2 of the
     truth; then the best arm stays, and every arm 2ε_r or more below it is gone after round r.
 
-    With `precision` it plays the rounds after which arms that far below the best are gone
-    (`separating_rounds`). If two arms tie, `BudgetExceeded` ends it. Estimates are averages of the
-    last round that pulled an arm. See `Engine` for the other arguments and the result.
+    With `precision` it plays the R = ⌈log2(1/precision) + 1⌉ ≥ 1 rounds after which arms that far
+    below the best are gone, or none if it is infinite. If two arms tie, `BudgetExceeded` ends it.
+    Estimates are averages of the last round that pulled an arm. See `Engine` for the other arguments and the result.
 
     Args:
         within: (n, k) booleans, each agent's initial set if it is not all of `arms`.
     """
-    rounds = separating_rounds(precision)
+    rounds = inf
+    if precision is not None:
+        rounds = max(1, ceil(log2(1 / precision) + 1)) if isfinite(precision) else 0
     active = np.ones((len(block), arms.size), dtype=bool) if within is None else within.copy()
     estimates = np.zeros(active.shape)
     # Agents that have all arms draw a grid; those that have lost one draw the cells that are left.

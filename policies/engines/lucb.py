@@ -39,7 +39,7 @@ def lucb(
         reach = radius(cells.n[running], alpha, rho)
         upper = means + reach
         lower = means - reach
-        left = upper >= lower.max(axis=1)[:, None]
+        left = upper >= lower.max(axis=1, keepdims=True)
         active[running] = left
         done = left.sum(axis=1) == 1
         if precision is None:
