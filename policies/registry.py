@@ -55,7 +55,8 @@ def make(spec: str) -> Policy | StepPolicy:
         )
     items = [item.strip() for item in rest.split(",") if item.strip()]
     positional = [parse_value(item) for item in items if not parse_pair(item)]
-    settings = parse_pairs(list(filter(parse_pair, items)), f"policy {spec!r}")
+    pairs = list(filter(parse_pair, items))
+    settings = parse_pairs(pairs, f"policy {spec!r}") if pairs else {}
     try:
         return cls(*positional, **settings)
     except (UserError, ImportError, OSError):

@@ -31,7 +31,7 @@ def whole_times(times: ArrayLike) -> Ints:
         # Exact, whatever a subclass of int says of itself.
         times = min(operator.index(times), MAX_TIMES + 1)
     array = np.asarray(times)
-    if array.dtype.kind not in "iu" or array.min(initial=1) < 1:
+    if array.size and (array.dtype.kind not in "iu" or array.min() < 1):
         raise UserError(f"times must be whole numbers >= 1, got {times}")
     if array.max(initial=1) > MAX_TIMES:
         raise BudgetExceeded(f"more than {MAX_TIMES:,} pulls of one arm in one request")

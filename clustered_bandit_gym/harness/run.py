@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from typing import Any
 
 from clustered_bandit_gym._types import FilePath, Values
@@ -133,15 +133,16 @@ def sweep(
     # Neighbours share the instance and its bound: trial by trial, all policies on it.
     every = itertools.product(range(len(work.cells)), range(trials), range(len(players)))
     tasks = [Task(cell, player, trial) for cell, trial, player in every]
-    with Resume(out, work) as kept:
-        rows = {task: row for task, row in kept.rows().items() if task.trial < trials}
+    with nullcontext() if out is None else Resume(out, work) as resume:
+        kept = {} if resume is None else resume.rows()
+        rows = {task: row for task, row in kept.items() if task.trial < trials}
         reused = len(rows)
         missing = [task for task in tasks if task not in rows]
         results = run(work, missing, n_jobs, backend, address, max_seconds)
         bar = progress_of(len(tasks), reused, progress)
         with suppress(KeyboardInterrupt), closing(results), bar as shown:
             for task, row in results:
-                rows[task] = kept.put(task, row)
+                rows[task] = row if resume is None else resume.put(task, row)
                 shown.update()
     unplayed = len(tasks) - len(rows)
     if unplayed:
