@@ -19,11 +19,9 @@ _known: dict[tuple[object, ...], float] = {}
 
 def bound_of(instance: Instance, problem: Problem) -> float | None:
     """Expected pulls that every learner needs that is δ-PC on all instances with what it was told.
-
     None where Assumption 1 does not hold, for ε > 0, for reward models of the user's, whose bound
     is not known, and, with a warning, for more than `LARGEST` means. A told η above the instance's
-    own is taken as the instance's own.
-    """
+    own is taken as the instance's own."""
     from clustered_bandit_gym.theory import instance_lower_bound
 
     known = isinstance(instance.rewards, Gaussian | Bernoulli | Categorical)
@@ -49,11 +47,9 @@ def bound_of(instance: Instance, problem: Problem) -> float | None:
 
 
 def _in_order(instance: Instance) -> Instance:
-    """The instance with agents, arms and clusters renamed in a standard order.
-
-    The bound does not depend on names. Generators that only shuffle them (the paper's flat
-    instances) are then solved once and not once per trial.
-    """
+    """The instance with agents, arms and clusters renamed in a standard order. The bound does not
+    depend on names. Generators that only shuffle them (the paper's flat instances) are then solved
+    once and not once per trial."""
     sizes = np.bincount(instance.clusters, minlength=instance.n_clusters)
     means = instance.means
     # Categorical laws have tables of their own, by name.

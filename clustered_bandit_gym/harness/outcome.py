@@ -16,10 +16,8 @@ from clustered_bandit_gym.harness.settings import writable
 
 
 def outcome_row(federation: Federation, unfinished: str, message: str) -> Values:
-    """The row's figures, from the play as it stands.
-
-    A play that has stopped is judged by its stop alone; any other one is `unfinished`.
-    """
+    """The row's figures, from the play as it stands. A play that has stopped is judged by its stop
+    alone; any other one is `unfinished`."""
     judgement = federation.judgement
     problem = federation.problem
     ledger = federation.ledger

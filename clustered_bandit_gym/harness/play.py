@@ -267,12 +267,9 @@ def _play_loop(player: Any, env: Any, seed: int, obs: Any, info: Any) -> None:
 @contextmanager
 def seeded_globals(seed: int) -> Iterator[None]:
     """Global random states fixed during a play: a policy that uses them must give the same row in
-    any process.
-
-    These states are put back afterwards, and so is what else policies change for their own use and
-    would leave to the next trial: NumPy's error handling, warning filters, and the working
-    directory. torch is seeded if it is loaded.
-    """
+    any process. These states are put back afterwards, and so is what else policies change for their
+    own use and would leave to the next trial: NumPy's error handling, warning filters, and the
+    working directory. torch is seeded if it is loaded."""
     filters = list(warnings.filters)
     torch = sys.modules.get("torch")
     torch_state = nullcontext() if torch is None else torch.random.fork_rng(devices=[])

@@ -53,12 +53,9 @@ def replay(
 
 def reproduced(work: Work, rows: Mapping[Task, Row], replays: int) -> dict[Task, bool]:
     """Play up to `replays` trials of each policy and environment again: whether each gave the same
-    row. A policy that carries something from trial to trial plays them differently.
-
-    Trials are taken evenly from those played, and each policy gets a process of its own, which
-    plays them from the last to the first, so that nothing comes before a trial that came before it
-    in the run.
-    """
+    row. A policy that carries something from trial to trial plays them differently. Trials are
+    taken evenly from those played, and each policy gets a process of its own, which plays them from
+    the last to the first, so that nothing comes before a trial that came before it in the run."""
     same = {}
     # What ended its process would end this one, too, and with it the trials that follow.
     whole = sorted(task for task in rows if rows[task]["outcome"] not in ("crash", "timeout"))

@@ -229,11 +229,9 @@ PROGRESS_SECONDS = 60.0
 
 @contextmanager
 def progress_of(total: int, done: int, shown: bool) -> Iterator[Any]:
-    """A bar that counts ended trials of `total`, of which `done` were played before; a line a minute
-    where there is no terminal or notebook; nothing unless `shown`.
-
-    A thread watches the clock, because a trial that never ends would be silent otherwise.
-    """
+    """A bar that counts ended trials of `total`, of which `done` were played before; a line a
+    minute where there is no terminal or notebook; nothing unless `shown`. A thread watches the
+    clock, because a trial that never ends would be silent otherwise."""
     lines = not sys.stderr.isatty() and "ipykernel" not in sys.modules
     hidden = {"file": io.StringIO(), "mininterval": PROGRESS_SECONDS} if lines else {}
     over = threading.Event()

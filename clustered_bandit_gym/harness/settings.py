@@ -57,10 +57,8 @@ class Cell:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it.
-
-    Instances become ``{"instance": digest}``, other objects ``{"object": ...}``.
-    """
+    """`value` as JSON can hold it. Instances become ``{"instance": digest}``, other objects
+    ``{"object": ...}``."""
     if isinstance(value, np.generic | np.ndarray) and value.size <= _LARGEST_ARRAY:
         value = value.tolist()
     if isinstance(value, int | float | None):
@@ -112,12 +110,10 @@ def check_allowed(path: str, allow: Sequence[str]) -> str:
 
 
 def trusted(path: str, allow: Sequence[str]) -> Any:
-    """The class or function ``module:name`` that a row names, if naming it can do no harm.
-
-    A row may come from anybody, so that it may name classes of this package that are policies or
+    """The class or function ``module:name`` that a row names, if naming it can do no harm. A row
+    may come from anybody, so that it may name classes of this package that are policies or
     dataclasses such as generators, and what else is in the modules `allow`. Nothing else is
-    imported.
-    """
+    imported."""
     module = check_allowed(path, allow)
     target = load_object(path, "row")
     own_class = isinstance(target, type) and target.__module__ == module
@@ -150,10 +146,7 @@ def settings_of(policy: Any) -> Values:
 
 def rebuild_policy(path: str, settings: Values, allow: Sequence[str] = ()) -> Any:
     """A policy from ``module:Class`` and the settings in a row; raises `UserError` unless it gets
-    these settings.
-
-    For `allow` see `trusted`.
-    """
+    these settings. For `allow` see `trusted`."""
     target = trusted(path, allow)
     try:
         policy = target(**settings)

@@ -53,11 +53,8 @@ class Place(NamedTuple):
 
 
 class Store(ExitStack):
-    """The trials kept in a folder. Only the process that plays the run writes.
-
-    With `create` a missing folder is created; without, it is only read, also from a read-only file
-    system.
-    """
+    """The trials kept in a folder. Only the process that plays the run writes. With `create` a
+    missing folder is created; without, it is only read, also from a read-only file system."""
 
     def __init__(self, folder: FilePath, create: bool = True) -> None:
         super().__init__()
@@ -140,9 +137,7 @@ class Store(ExitStack):
 
     def stream(self) -> Iterator[Row]:
         """Rows by environment, policy and trial, one at a time, with their policies' last labels.
-
-        Rows of code that has changed since are left out.
-        """
+        Rows of code that has changed since are left out."""
         found = self._rows(
             "SELECT current.label, trials.row FROM trials "
             "JOIN current USING (env, policy, versions, seed) ORDER BY current.rowid, trial"
@@ -151,10 +146,8 @@ class Store(ExitStack):
             yield row | {"policy": label}
 
     def columns(self) -> dict[str, list[Any]]:
-        """All rows of `stream`, column by column; NaN where a row has no such value.
-
-        Texts and settings that repeat are held once: 10^5 rows take about 200 MB.
-        """
+        """All rows of `stream`, column by column; NaN where a row has no such value. Texts and
+        settings that repeat are held once: 10^5 rows take about 200 MB."""
         columns: dict[str, list[Any]] = {}
         shared: Values = {}
         for count, row in enumerate(self.stream()):
@@ -172,11 +165,9 @@ class Store(ExitStack):
 
 class Resume(ExitStack):
     """The part of the store in the folder `out` (None keeps nothing) that belongs to a run of
-    `work`, whose environments must be registered.
-
-    Where the policy or the environment has no key, rows are kept under a key that no other run has,
-    so that nothing is reused now or later; such rows carry the reason as `no_key`.
-    """
+    `work`, whose environments must be registered. Where the policy or the environment has no key,
+    rows are kept under a key that no other run has, so that nothing is reused now or later; such
+    rows carry the reason as `no_key`."""
 
     def __init__(self, out: FilePath | None, work: Work) -> None:
         super().__init__()

@@ -70,10 +70,8 @@ class AuditGame:
         return Instance(given, clusters, model, allow_overlap=self.shared)
 
     def delta(self, delta: float) -> float:
-        """δ of the cell, if that of the audit is `delta`.
-
-        At most a half: above, guessing would suffice.
-        """
+        """δ of the cell, if that of the audit is `delta`. At most a half: above, guessing would
+        suffice."""
         return min(delta * self.delta_factor, max(delta, 0.5))
 
     def env(self, delta: float, max_pulls: int) -> Cell:
@@ -96,10 +94,8 @@ def flat(
     n_clusters: int, n_arms: int, eta: float, top: float = 1.0, step: float = 0.0
 ) -> list[list[float]]:
     """Best arm m of cluster m at `top`, all others η lower: clusters differ by no more than
-    Assumption 1 requires.
-
-    With `step` the others descend: the first at top − η, each further one a step lower.
-    """
+    Assumption 1 requires. With `step` the others descend: the first at top − η, each further one a
+    step lower."""
     others = [top - eta - step * j for j in range(n_arms - 1)]
     return [[*others[:m], top, *others[m:]] for m in range(n_clusters)]
 

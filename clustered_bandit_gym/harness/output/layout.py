@@ -35,11 +35,9 @@ _CHANNEL = {
 
 def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     """The two tables of a board: correctness and pulls, then busiest agent and communication.
-    Columns without a figure are left out.
-
-    Where a tail is heavy the median replaces the mean. Where settings vary, one centre and no
-    interval of the ratio are shown, so that the table fits into a terminal.
-    """
+    Columns without a figure are left out. Where a tail is heavy the median replaces the mean. Where
+    settings vary, one centre and no interval of the ratio are shown, so that the table fits into a
+    terminal."""
     settings = summary[varied].map(setting).rename(columns=symbol)
     texts = settings.join(pd.DataFrame([_texts(row) for row in summary.to_dict("records")]))
     pulls = ["median pulls"] if summary["heavy_tail"].any() else ["mean pulls", "median"]
@@ -83,10 +81,8 @@ def _texts(row: dict[Any, Any]) -> dict[str, str]:
 
 
 class Measure(NamedTuple):
-    """What a picture draws: columns of the summary, and what the axis says.
-
-    `low` and `high` are "" where there is no interval.
-    """
+    """What a picture draws: columns of the summary, and what the axis says. `low` and `high` are ""
+    where there is no interval."""
 
     centre: str
     low: str = ""
@@ -118,10 +114,8 @@ _MEDIANS = {
 
 
 def measure_of(summary: pd.DataFrame, panel: str = "pulls") -> Measure:
-    """What a panel of that name draws.
-
-    Medians of pulls as soon as one mean is not to be trusted, so that all marks compare.
-    """
+    """What a panel of that name draws. Medians of pulls as soon as one mean is not to be trusted,
+    so that all marks compare."""
     if panel not in _MEASURES:
         raise UserError(f"unknown panel {panel!r}; choose one of {', '.join(_MEASURES)}")
     return (_MEASURES | _MEDIANS if summary["heavy_tail"].any() else _MEASURES)[panel]
@@ -131,9 +125,7 @@ def panels_of(
     summary: pd.DataFrame, varied: list[str], x: str | None
 ) -> list[tuple[Any, pd.DataFrame]]:
     """(title, rows of the summary) for each combination of the varied settings other than `x`.
-
-    Within a panel and a policy the rows differ in `x` alone, so a line may join them.
-    """
+    Within a panel and a policy the rows differ in `x` alone, so a line may join them."""
     titles = places(summary, [name for name in varied if name != x])
     return list(summary.groupby(titles, sort=False))
 

@@ -61,11 +61,9 @@ def plot_board(
     width: float | None = None,
 ) -> Figure:
     """Pulls beside the trade-off with communication; pulls alone where several panels are needed.
-
     Pulls are drawn against the varied setting `x`, whose values are numbers (default: the one with
     most values). Where there is none, policies are drawn side by side. `panel`, `paper` and `width`
-    are as for `Board.plot`; `paper` draws "pulls" unless `panel` says otherwise.
-    """
+    are as for `Board.plot`; `paper` draws "pulls" unless `panel` says otherwise."""
     x = swept_setting(summary, varied, x)
     parts = panels_of(summary, varied, x)
     if len(parts) > 12:

@@ -40,10 +40,8 @@ def short_probability(share: float, delta: float) -> float:
 
 def too_few_pulls(rows: pd.DataFrame, delta: float) -> str:
     """What contradicts δ-correctness in the pulls of these trials, in words; "" if nothing does.
-
     `rows` has one per trial; `bound`, the lower bound on the mean number of pulls on its instance,
-    is missing where there is none. `delta` is the error rate that the policy was asked to keep.
-    """
+    is missing where there is none. `delta` is the error rate that the policy was asked to keep."""
     if delta >= 0.5:
         return ""
     bounded = rows[rows["bound"].astype(float) > 0]  # NaN is not
@@ -64,12 +62,10 @@ def too_few_pulls(rows: pd.DataFrame, delta: float) -> str:
 
 
 def too_few_bits(flags: ArrayLike) -> str:
-    """What contradicts that the answers came through the channel, in words; "" if nothing does.
-
-    A code that sends little in some cases must send more in others: less than half of the
-    information in right answers cannot be the rule. `flags`: (n,) `suspicious_communication` of
-    each trial, which `play` marks.
-    """
+    """What contradicts that the answers came through the channel, in words; "" if nothing does. A
+    code that sends little in some cases must send more in others: less than half of the information
+    in right answers cannot be the rule. `flags`: (n,) `suspicious_communication` of each trial,
+    which `play` marks."""
     marked = np.asarray(flags, dtype=bool)
     count = marked.sum()
     low, _ = confidence_sequence(count, marked.size, LEVEL, 0.5)
@@ -82,11 +78,9 @@ def too_few_bits(flags: ArrayLike) -> str:
 
 
 def implausible(rows: pd.DataFrame, delta: float, guarantee: str) -> str:
-    """Why the trials of one policy on one environment are implausible; "" if they are not.
-
-    `rows` has one row per trial. The test of pulls is for policies that rely on Assumption 1 alone:
-    one whose `guarantee` names Assumption 2 is exempt.
-    """
+    """Why the trials of one policy on one environment are implausible; "" if they are not. `rows`
+    has one row per trial. The test of pulls is for policies that rely on Assumption 1 alone: one
+    whose `guarantee` names Assumption 2 is exempt."""
     exempt = re.search(r"Assumptions?\b[^.;:]*\b2\b", guarantee)
     few = "" if exempt else too_few_pulls(rows, delta)
     return few or too_few_bits(rows["suspicious_communication"])

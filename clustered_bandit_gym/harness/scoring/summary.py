@@ -35,10 +35,8 @@ FAILED = tuple(name for name in UNFINISHED if name != "budget")
 
 
 def frame(rows: Sequence[Values] | pd.DataFrame) -> pd.DataFrame:
-    """The rows as a data frame.
-
-    Unfinished trials have no `correct`: it is missing, neither true nor false.
-    """
+    """The rows as a data frame. Unfinished trials have no `correct`: it is missing, neither true
+    nor false."""
     table = pd.DataFrame(rows)
     if table.empty:
         return table
@@ -68,10 +66,8 @@ def varied_settings(trials: pd.DataFrame) -> list[str]:
 
 def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None) -> str | None:
     """The varied setting that lines in pictures run along: `x`, or else the one with most values
-    (ties: n_agents).
-
-    Returns None where no varied setting has numbers as values in all environments.
-    """
+    (ties: n_agents). Returns None where no varied setting has numbers as values in all
+    environments."""
     settings = summary[varied].infer_objects().dropna(axis=1).select_dtypes("number")
     if x is None:
         values: dict[Any, int] = settings.nunique().to_dict()
@@ -159,10 +155,8 @@ def _doubt(own: pd.DataFrame, delta: float) -> str:
 
 
 def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> Estimate:
-    """Geometric mean over trials of own pulls / reference pulls, with a t interval of the logs.
-
-    NaN if there is no reference, or if trials of it are unfinished.
-    """
+    """Geometric mean over trials of own pulls / reference pulls, with a t interval of the logs. NaN
+    if there is no reference, or if trials of it are unfinished."""
     if reference is None or reference["outcome"].isin(UNFINISHED).any():
         return Estimate()
     pulls, others = (rows.set_index(["seed", "trial"])["pulls"] for rows in (own, reference))

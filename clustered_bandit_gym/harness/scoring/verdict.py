@@ -144,12 +144,10 @@ def _log_mixture(s: Floats, n: Floats, delta: float) -> Floats:
 
 
 def _lower_log_odds(s: Floats, n: Floats, floor: Floats) -> Floats:
-    """The x < logit(S/n) at which the log-likelihood at log-odds x equals `floor`, for S > 0.
-
-    The log-likelihood is concave in x and lies below S·x: Newton's steps from the root of S·x =
-    floor increase towards the solution and never pass it, so that an early end errs on the wide
-    side. Log-odds keep the relative precision of rates near 0 and near 1.
-    """
+    """The x < logit(S/n) at which the log-likelihood at log-odds x equals `floor`, for S > 0. The
+    log-likelihood is concave in x and lies below S·x: Newton's steps from the root of S·x = floor
+    increase towards the solution and never pass it, so that an early end errs on the wide side.
+    Log-odds keep the relative precision of rates near 0 and near 1."""
     s = np.maximum(s, 1.0)
     x = floor / s
     for _ in range(1000):
@@ -164,10 +162,8 @@ def _lower_log_odds(s: Floats, n: Floats, floor: Floats) -> Floats:
 
 def _more(against: int, trials: int, delta: float, alpha: float) -> int:
     """Least m such that m further trials, all finished and right, give a PASS; at most
-    `MANY_TRIALS` + 1.
-
-    The upper end falls with n once S/n ≤ δ, where alone a PASS is possible: bisection finds m.
-    """
+    `MANY_TRIALS` + 1. The upper end falls with n once S/n ≤ δ, where alone a PASS is possible:
+    bisection finds m."""
     return bisect_left(
         range(MANY_TRIALS + 1),
         True,
