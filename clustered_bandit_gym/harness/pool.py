@@ -155,9 +155,8 @@ def _workers(packed: bytes, count: int) -> Iterator[Any]:
     context = _Context()
     context.set_forkserver_preload([__name__, "clustered_bandit_gym.theory"])
     environment = dict(os.environ)
-    pool: Any = ProcessPool(
-        count, initializer=_start, initargs=(packed, environment), context=context
-    )
+    arguments = (packed, environment)
+    pool: Any = ProcessPool(count, initializer=_start, initargs=arguments, context=context)
     try:
         # Read where NumPy is loaded: processes share the cores, so that each gets one thread.
         os.environ.update({f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")})

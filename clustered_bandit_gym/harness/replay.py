@@ -36,9 +36,8 @@ def replay(
     if one did.
     """
     if row.get("version") != versions():
-        warnings.warn(
-            f"the row was played by {row.get('version')}; this is {versions()}", stacklevel=2
-        )
+        text = f"the row was played by {row.get('version')}; this is {versions()}"
+        warnings.warn(text, stacklevel=2)
     if ":" in row["env"]:
         check_allowed(row["env"], allow)
     if policy is None:

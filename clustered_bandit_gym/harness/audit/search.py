@@ -66,8 +66,9 @@ def search(policy: Any, budget: float = 600.0, seed: int = 0) -> tuple[AuditGame
     """
     if not budget > 0:
         raise UserError(f"budget must be a positive number of seconds, got {budget}")
-    (player,) = resolve_policies(policy)
-    solves = hasattr(player[1], "solve")
+    players = resolve_policies(policy)
+    ((_, policy),) = players
+    solves = hasattr(policy, "solve")
     rng = np.random.default_rng([seed, 14])
     start = time.process_time()
     games = [game for game in GAMES if not game.shared and (game.small or solves)]
@@ -85,8 +86,8 @@ def search(policy: Any, budget: float = 600.0, seed: int = 0) -> tuple[AuditGame
         # The worst ones get more trials until they are known well: luck fades, errors stay.
         for one in [new, *pool[:3]]:
             if one.trials < 96:
-                cell = one.cell.env(one.delta, budget_of(player[1]))
-                work = Work([cell], [player], 2 * seed, bound=False)
+                cell = one.cell.env(one.delta, budget_of(policy))
+                work = Work([cell], players, 2 * seed, bound=False)
                 for _ in range(one.trials or FIRST_TRIALS):
                     one.add(work.play(Task(0, 0, played)))
                     played += 1
@@ -98,13 +99,7 @@ def search(policy: Any, budget: float = 600.0, seed: int = 0) -> tuple[AuditGame
     affordable = played * (budget / (time.process_time() - start) - 1)
     trials = min(math.ceil(200 / worst.delta), max(1, int(affordable)))
     report = audit(
-        player[1],
-        worst.delta,
-        trials,
-        2 * seed + 1,
-        cells=[worst.cell],
-        alpha=LEVEL,
-        progress=False,
+        policy, worst.delta, trials, 2 * seed + 1, cells=[worst.cell], alpha=LEVEL, progress=False
     )
     return worst.cell, played, report
 
