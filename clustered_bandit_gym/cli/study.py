@@ -98,16 +98,8 @@ def status(study: Path, *, json_: bool = False) -> None:
     opened = _open(study)
     now = opened.status
     if json_:
-        names = (
-            "done",
-            "phase",
-            "orders",
-            "missing",
-            "pulls",
-            "pulls_max_agent",
-            "pulls_per_agent",
-        )
-        facts = {name: getattr(now, name) for name in names}
+        keys = ("done", "phase", "orders", "missing", "pulls", "pulls_max_agent", "pulls_per_agent")
+        facts = {key: getattr(now, key) for key in keys}
         facts |= {"arms": opened.arms, "clusters": opened.clusters, **opened.ledger.summary()}
         typer.echo(json.dumps(facts, default=np.ndarray.tolist))
         return

@@ -149,11 +149,7 @@ def movielens(
 
 
 def yelp(
-    path: FilePath | None = None,
-    n_agents: int = 100,
-    *,
-    seed: int | Rng | None = 0,
-    **spread: Any,
+    path: FilePath | None = None, n_agents: int = 100, *, seed: int | Rng | None = 0, **spread: Any
 ) -> Instance:
     """The Yelp instance of the paper, from your own copy of the data.
 

@@ -205,8 +205,6 @@ def shuffled(rng: Rng, values: Ints, n: int | None) -> Ints:
     return rng.permuted(np.broadcast_to(values, (n, values.size)), axis=1)
 
 
-# --- generators by name ----------------------------------------------------------------------------
-
 #: Generators by name, "module:Class" within the package: imported when first asked for, some bring
 #: data with them.
 GENERATORS: dict[str, str] = {

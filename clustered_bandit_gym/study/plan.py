@@ -114,11 +114,7 @@ def plan(
 
 
 def guess(
-    rng: Rng,
-    n_agents: int,
-    shape: tuple[int, int],
-    gaps: Interval,
-    rewards: RewardModel,
+    rng: Rng, n_agents: int, shape: tuple[int, int], gaps: Interval, rewards: RewardModel
 ) -> Instance:
     """Random means of `shape` (M, K) around 0.5 with gaps from a range.
 
