@@ -124,8 +124,6 @@ def _check_memory() -> None:
         raise SystemExit(MISTAKE)
 
 
-# --- arguments and options of the commands ---------------------------------------------------------
-
 DEFAULT_ENV = "ClusteredBAI-PaperSmall-v0"
 #: The paper's schemes, in its order.
 FOUR = ["naive", "cl-bai", "bai-cl", "bai-cl++"]

@@ -65,11 +65,8 @@ def verify(folder: Path, *, replay: int = 20, secret_seed: bool = False, yes: bo
     from clustered_bandit_gym.suite.checker import verify as check
 
     if (replay or secret_seed) and not yes:
-        typer.confirm(
-            f"Replaying trials runs the code of the submission {folder}. Run it?",
-            abort=True,
-            err=True,
-        )
+        question = f"Replaying trials runs the code of the submission {folder}. Run it?"
+        typer.confirm(question, abort=True, err=True)
     try:
         found = check(folder, replay)
         others = fresh(folder).to_string() if secret_seed else ""

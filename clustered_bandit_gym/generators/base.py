@@ -262,7 +262,6 @@ def make_generator(
 def generator_class(name: str) -> type[InstanceGenerator]:
     """The class of that name; `UserError` lists what is known."""
     if name not in GENERATORS:
-        raise UserError(
-            f"unknown generator {name!r}; known: {', '.join(GENERATORS)}, or module:callable"
-        )
+        known = ", ".join(GENERATORS)
+        raise UserError(f"unknown generator {name!r}; known: {known}, or module:callable")
     return resolve_name(f"clustered_bandit_gym.{GENERATORS[name]}")

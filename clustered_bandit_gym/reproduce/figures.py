@@ -78,12 +78,8 @@ class Figure:
             make_generator(self.dataset, data=data)
         except FileNotFoundError:
             env = self.env.replace("-v0", "Like-v0")
-            return replace(
-                self,
-                env=env,
-                source=f"stand-in ({env}): the real data were not found (--data, or {VARIABLE})",
-                real=False,
-            )
+            source = f"stand-in ({env}): the real data were not found (--data, or {VARIABLE})"
+            return replace(self, env=env, source=source, real=False)
         cells = tuple(cell | ({"data": data} if data else {}) for cell in self.cells)
         return replace(self, cells=cells, source="real data")
 

@@ -44,9 +44,8 @@ class StudyFile:
                     self._db.executescript(SCHEMA)
                     # Another process may have begun it.
                     self._db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", rows)
-            self.facts = {
-                fact: json.loads(value) for fact, value in self._db.execute("SELECT * FROM study")
-            }
+            found = self._db.execute("SELECT * FROM study")
+            self.facts = {fact: json.loads(value) for fact, value in found}
         except sqlite3.DatabaseError as error:
             raise UserError(f"{name} is not a study: {error}") from None
 

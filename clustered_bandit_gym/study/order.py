@@ -195,15 +195,10 @@ class Recorded:
     def draw(self, agents: Ints, arms: Ints, times: Ints | int, kind: Kind) -> Array:
         request = np.array(np.broadcast_arrays(agents, arms, times), dtype=np.int64)
         asked = request.reshape(3, -1)
-        order = Order(
-            self.answered + 1,
-            kind,
-            self.play.current_phase,
-            request.shape[1:],
-            asked,
-            done=np.zeros_like(asked[0]),
-            told=np.zeros((asked.shape[1], self._weights.size)),
-        )
+        shape = request.shape[1:]
+        done = np.zeros_like(asked[0])
+        told = np.zeros((done.size, self._weights.size))
+        order = Order(self.answered + 1, kind, self.play.current_phase, shape, asked, done, told)
         if self.answered == len(self._log):
             if self.next is None:  # a policy may ask for more in a `finally`
                 self.next = order

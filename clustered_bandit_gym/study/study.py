@@ -326,9 +326,8 @@ def drive(
 
     study = Study(policy, problem, path, seed, values=values)
     hidden = None if progress is None else not progress  # None: unless in a terminal
-    with progress_bar(
-        initial=study.status.pulls, unit=" pulls", unit_scale=True, disable=hidden
-    ) as bar:
+    before = study.status.pulls
+    with progress_bar(initial=before, unit=" pulls", unit_scale=True, disable=hidden) as bar:
         while (order := study.ask()) is not None:
             if order.tells:
                 warnings.warn("pull returned fewer rewards than asked for", stacklevel=2)

@@ -100,10 +100,9 @@ def _check(values: Any, kinds: Values, where: str) -> None:
         value = values.get(name)
         fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
         if not fits or (isinstance(value, int | float) and not 0 <= value < 10**18):
-            raise UserError(
-                f"{where}: {name} must be {getattr(kind, '__name__', kind)}, from 0 to 1e18, got "
-                f"{reprlib.repr(value)}"
-            )
+            expected = getattr(kind, "__name__", kind)
+            got = reprlib.repr(value)
+            raise UserError(f"{where}: {name} must be {expected}, from 0 to 1e18, got {got}")
         if isinstance(value, dict):
             _check(value, dict.fromkeys(value, str), f"{where}, {name}")
 

@@ -31,13 +31,8 @@ def score(rows: list[Row], quick: bool, guarantee: str) -> Values:
     alpha = ALPHA / sum(cell.gated for cell in cells)
     # Over all cells together: some have too few trials for a test of their own.
     quiet = too_few_bits([row["suspicious_communication"] for row in rows])
-    return {
-        "cells": [
-            _entry(cell, by_cell[cell.name], alpha, quiet, guarantee)
-            for cell in cells
-            if cell.name in by_cell
-        ]
-    }
+    played = [cell for cell in cells if cell.name in by_cell]
+    return {"cells": [_entry(c, by_cell[c.name], alpha, quiet, guarantee) for c in played]}
 
 
 def ratios(cell: SuiteCell, rows: pd.DataFrame) -> Floats:

@@ -87,10 +87,8 @@ def run_suite(
     kept = folder / ".trials"
     cells = played_cells("v2", quick)
     if progress and not hasattr(policy, "solve"):
-        print(
-            "This policy pulls one by one, which takes hours where a `solve` takes minutes",
-            file=sys.stderr,
-        )
+        text = "This policy pulls one by one, which takes hours where a `solve` takes minutes"
+        print(text, file=sys.stderr)
     for number, cell in enumerate(cells, 1):
         if progress:
             print(f"{cell.name} ({number} of {len(cells)})", file=sys.stderr)
