@@ -312,7 +312,8 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         clusters = self._law.clusters
         right = self._law.good[clusters, arms] & (arms >= 0)
         wrong = self.n_agents - int(np.count_nonzero(right))
-        info = self.open_info(sample) | {
+        info = self.open_info(sample)
+        info |= {
             "stopped": stopped,
             "correct": wrong == 0,
             "agent_correct": right,

@@ -149,8 +149,14 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
             if self.batch_rewards is not None:
                 drawn, rows = self._buffer.take(1, self.np_random)
                 i = rows.start
-                arrays = [drawn[name][i] for name in Law._fields[1:]]
-                self._law = Law(self.batch_rewards, *arrays)
+                # One by one: a loop over the names takes 1 µs more of a reset.
+                self._law = Law(
+                    self.batch_rewards,
+                    drawn["means"][i],
+                    drawn["clusters"][i],
+                    drawn["best"][i],
+                    drawn["good"][i],
+                )
                 self._instance = self.fixed_instance
                 told = self.told_of(drawn, i)
             else:
