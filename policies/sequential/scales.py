@@ -34,7 +34,7 @@ class Scales:
         level = np.arange(-below, 9)
         away = np.maximum(np.abs(level), 1.0)
         self.weight = np.where(level == 0, 0.5, 0.25 / (away * (away + 1)))
-        self.rho: Floats = float(tuned_rho(n, alpha)) * RATIO ** level.astype(float)
+        self.rho: Floats = tuned_rho(n, alpha) * RATIO ** level.astype(float)
 
     def at(self, n: Any) -> tuple[Floats, Floats]:
         """ρ and the logarithm of its weight, at the scale that suits n > 0 pulls."""

@@ -206,10 +206,10 @@ class PullPlan:
         self._aim_at_closeness(at, goal)
         tell = np.triu(~self.distinct & self.only_distinct, 1)
         tell[x, y] = ~apart
-        x, y = np.nonzero(tell)
-        arm = self.telling[x, y]
+        x, y = pairs = np.nonzero(tell)
+        arm = self.telling[pairs]
         for row in (x, y):
-            np.maximum.at(goal, (row, arm), self._next(self.to_distinct[x, y], self.n[row, arm]))
+            np.maximum.at(goal, (row, arm), self._next(self.to_distinct[pairs], self.n[row, arm]))
         others = goal.copy()
         others[top] = 0
         goal[top] = np.maximum(goal[top], leader_pulls(others))

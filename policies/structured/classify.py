@@ -142,13 +142,14 @@ class Plan(ClusterTests):
         x, j = np.nonzero(self.rows[:, None] != self.rows)
         arm = self.arms[x, j]
         assumed = self.assumed[x, j]
-        each = self.each[x, arm]
+        at = (x, arm)
+        each = self.each[at]
         goal, cells = np.zeros((2, *self.each.shape))
-        np.add.at(cells, (x, arm), 1)
-        ratio = self.users / np.where(assumed, 1, cells[x, arm])
+        np.add.at(cells, at, 1)
+        ratio = self.users / np.where(assumed, 1, cells[at])
         cell = np.where(assumed, self.best[j], arm)
         np.maximum.at(goal, (j, cell), each * (1 + np.sqrt(ratio)))
-        np.maximum.at(goal, (x, arm), 2 * each)
+        np.maximum.at(goal, at, 2 * each)
         goal *= 1.5 if self.bets else 1
         self.reps.pull_where((goal - self.rep_pulls) * self.noise)
 

@@ -74,22 +74,23 @@ class Discovery:
 
     def run(self) -> bool:
         """Look for representatives until there are `goal`; False if the search ended with fewer."""
+        everybody = self.seen.size
         while len(self.reps) < self.goal:
             waiting = np.flatnonzero(self.seen[: self.asked] < self.effort)
             if waiting.size:
                 self._search(waiting[: self.group])
             elif self.asked < self.most:
                 self.asked = self.most
-            elif self.raised and self.thorough and self.most < self.seen.size:
+            elif self.raised and self.thorough and self.most < everybody:
                 # More effort found nobody new: the missing cluster may have no agent among these.
-                self.most = min(2 * self.most, self.seen.size)
+                self.most = min(2 * self.most, everybody)
                 self.raised = False
             elif self.effort < self.last:
                 self.effort = min(4 * self.effort, self.last)
                 self.raised = True
-            elif self.thorough and self.asked < self.seen.size:
+            elif self.thorough and self.asked < everybody:
                 # The last resort: everybody once, at full effort.
-                self.asked = min(self.asked + 256, self.seen.size)
+                self.asked = min(self.asked + 256, everybody)
             else:
                 return False
         return True
@@ -183,7 +184,7 @@ class Discovery:
     def _promote(self, row: int) -> None:
         """Make a drawn agent a representative, unless fresh pulls show that it looks like one."""
         reps = self.reps
-        last = len(self.reps)
+        last = len(reps)
         reps.add(self.drawn.agents[row])
         self.seen[row] = self.last  # it is not drawn again
         self.odd = np.pad(self.odd, ((0, 0), (0, 1)))

@@ -188,11 +188,12 @@ class ClusterTests:
         self.cell = np.where(assumed, best, arms)
         pulls = reps.n[rows, self.cell]
         assert (pulls > 0).all(), "a test uses an arm that its representative never pulled"
-        wanted = np.maximum(self.each[rows[:, None], arms], 1)
+        own = (rows[:, None], arms)
+        wanted = np.maximum(self.each[own], 1)
         mixing, self.worth = weights.mixing(pulls / self.noise[self.cell], wanted, self.level)
         self.shift = assumed * (self.eta or 0.0)
         self.reference = reps.mean[rows, self.cell] - self.shift
-        self.alternative = reps.mean[rows[:, None], arms]
+        self.alternative = reps.mean[own]
         self.up = assumed | (self.alternative > reps.mean[rows, arms])
         price = np.where(assumed, weights.assumed, weights.arm(arms, best[:, None], best))
         # Where rewards can be bet on, the other kind of test has the other half of the weight.
