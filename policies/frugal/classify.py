@@ -16,7 +16,7 @@ from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quantised, Reals, Symbol
 from clustered_bandit_gym.policies.frugal.discover import RoughMeans, float32_error, stand_out
-from clustered_bandit_gym.policies.frugal.settings import Levels, Settings, recall, top_up
+from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, recall, top_up
 from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
 from clustered_bandit_gym.policies.sequential.cells import BettingCells, leader_pulls
 
@@ -73,7 +73,7 @@ def which_side(
     cells = recall(block, levels, columns=1)
     plan = 2 * level * (block.problem.sigma / gap) ** 2
     rho = tuned_rho(plan * (1 + 1 / levels.ratio), exp(-level))
-    limit = np.inf if levels.bounded else Settings.patience * (plan + 1)
+    limit = np.inf if levels.bounded else SETTINGS.patience * (plan + 1)
     times = np.ceil((0.06 if levels.bounded else 0.45) * plan)
     todo = np.arange(len(block))
     while todo.size:
@@ -83,7 +83,7 @@ def which_side(
         bound = np.where(up, threshold, threshold + gap)
         evidence = cells.side(bound, up, levels.worth(gap), rho)
         side = np.where(evidence >= level, up, 2)
-        times = np.ceil(Settings.look / 2 * n)
+        times = np.ceil(SETTINGS.look / 2 * n)
         todo = np.flatnonzero((side == 2) & (n <= limit))
     return side
 
@@ -104,7 +104,7 @@ def accept(block: Block, arms: Ints, levels: Levels, level: float) -> Ints:
         top_up(block, cells, goal, arms)
         leader = cells.mean.argmax(axis=1)
         left = cells.left(rows, leader, levels.eta, level, everything)
-        goal = np.where(left, (1 + Settings.look) * cells.n, 0.0)
+        goal = np.where(left, (1 + SETTINGS.look) * cells.n, 0.0)
         n_leader = cells.n[rows, leader]
         most = leader_pulls(goal)
         goal[cells.n > 2 * n_leader[:, None]] = 0  # these wait for the leader
@@ -166,7 +166,7 @@ def choose_tree(rough: RoughMeans, levels: Levels) -> list[Node]:
     """
     m = levels.m
     n_agents = levels.problem.n_agents
-    if m > Settings.few or m == n_agents:
+    if m > SETTINGS.few or m == n_agents:
         return []
     # Thresholds can be sent for these arms.
     inside = ((levels.low < rough.mean) & (rough.mean < levels.high)).all(axis=0)

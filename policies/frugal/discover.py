@@ -26,7 +26,7 @@ from clustered_bandit_gym.game.payloads import (
     Reals,
     Symbol,
 )
-from clustered_bandit_gym.policies.frugal.settings import Levels, Settings, Stuck, recall, top_up
+from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 
@@ -39,7 +39,7 @@ def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
     spread = cells.mean.std(axis=1)
     variance = (cells.variance() / cells.n).mean(axis=1)
     # Finer codes where clusters are few, so that bits are few anyway. Width in units of the spread.
-    size, width = (8, 0.5) if levels.m <= Settings.few else (4, 0.9)
+    size, width = (8, 0.5) if levels.m <= SETTINGS.few else (4, 0.9)
     mean = cells.mean - cells.mean.mean(axis=1, keepdims=True)
     place = np.floor(mean / (width * np.maximum(spread, 1e-300))[:, None]) + size // 2
     symbols = np.clip(place, 0, size - 1).astype(np.int64)
@@ -62,7 +62,7 @@ def guesses(federation: FederationView, levels: Levels) -> Iterator[tuple[Ints, 
 
     def ask(agents: Ints, stage: int) -> bool:
         """Get the codes of `agents`; False if most of them see only noise."""
-        down = Symbol(np.full(agents.size, stage), among=Settings.codes)
+        down = Symbol(np.full(agents.size, stage), among=SETTINGS.codes)
         codes[agents], noisy = federation.local(agents, program, down=down, n_arms=codes.shape[1])
         return bool(noisy.mean() <= 0.5)
 
@@ -166,8 +166,8 @@ def shown_distinct(
     mean, off = np.zeros((2, m, d))
     n = np.zeros(d)
     a, b = np.triu_indices(m, 1)
-    for code in range(ceil(log(max(pulls, 8) / 8, 2)), Settings.codes):
-        effort = Symbol(np.full(m, code), among=Settings.codes)
+    for code in range(ceil(log(max(pulls, 8) / 8, 2)), SETTINGS.codes):
+        effort = Symbol(np.full(m, code), among=SETTINGS.codes)
         down = ArmSubset(np.tile(members, (m, 1))), effort
         place, low, step, variance = federation.local(reps, program, down=down, n_arms=d)
         mean[:, members] = low + step * place
@@ -209,7 +209,7 @@ def stand_out(block: Block, arms: Ints, lead: Floats | float, levels: Levels) ->
         top = score.argmax(axis=1)
         second, best = np.sort(score, axis=1)[:, -2:].T
         missing = (lead - score)[rows, top]
-        go_on = (missing > 0) & (pulls[:, 0] <= 1.5 * Settings.patience * unit * k)
+        go_on = (missing > 0) & (pulls[:, 0] <= 1.5 * SETTINGS.patience * unit * k)
         if not go_on.any():
             return arms[top]
         step = np.where(score >= best[:, None] - 1.5, batch, 0.0)

@@ -12,7 +12,7 @@ from clustered_bandit_gym.policies.engines.mixture import mixture
 from clustered_bandit_gym.policies.frugal.classify import find_arms
 from clustered_bandit_gym.policies.frugal.discover import guesses, search, shown_distinct
 from clustered_bandit_gym.policies.frugal.race import best_arms
-from clustered_bandit_gym.policies.frugal.settings import Levels, Settings, Stuck
+from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Stuck
 from clustered_bandit_gym.policies.structured.policy import StructuredBAI
 from clustered_bandit_gym.policy import Policy
 
@@ -59,7 +59,7 @@ class FrugalBAI(Policy):
             try:
                 arms = solve_together(federation, self.growth)
             except Stuck:
-                return StructuredBAI(share=Settings.fallback).solve(federation)
+                return StructuredBAI(share=SETTINGS.fallback).solve(federation)
         federation.report_clusters(arms)
         return arms
 
@@ -81,7 +81,7 @@ def solve_together(federation: FederationView, growth: float) -> Ints:
         for reps, pulls in guesses(federation, levels):
             # Rough means begin with more pulls than the sketch had, so that one order is likely to
             # do. More clusters differ in fewer of a sketch's arms each.
-            pulls *= growth * max(1, levels.m / Settings.few)
+            pulls *= growth * max(1, levels.m / SETTINGS.few)
             rough = shown_distinct(federation, reps, pulls, levels)
             if rough is not None:
                 break

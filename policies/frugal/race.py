@@ -13,7 +13,7 @@ import numpy as np
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmSubset, Flag, Payload, Symbol
-from clustered_bandit_gym.policies.frugal.settings import Levels, Settings, Stuck, recall, top_up
+from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.cells import At, Cells, leader_pulls, leaders
 
 
@@ -40,7 +40,7 @@ def race(
         np.logical_or.at(active, row[waits], left[waits])
         active[top] = False
         n = cells.n
-        goal = np.where(active, n + np.clip(hope - n, Settings.look * n, n), 0.0)
+        goal = np.where(active, n + np.clip(hope - n, SETTINGS.look * n, n), 0.0)
         most = leader_pulls(goal)
         goal[n > 1.5 * n[top] + 8] = 0.0  # these wait for the leader
         goal[top] = np.minimum(most[:, None], 2 * n[top] + 8)
@@ -79,7 +79,7 @@ def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Pay
     until one arm is left. Sends live arms, beaten arms that may be close, and the effort reached.
     The last message to it is the number of the choice, which `levels` has as well.
     """
-    codes = Settings.codes
+    codes = SETTINGS.codes
     help_from = np.inf
     few = 1
     if together[0]:
@@ -130,7 +130,7 @@ def best_arms(federation: FederationView, reps: Ints, levels: Levels, together: 
     worse than every live arm there. The second needs x and y of different clusters (`together`):
     were k the best arm of x, it would be at least η worse than the best arm of y (Assumption 1).
     """
-    codes = Settings.codes
+    codes = SETTINGS.codes
     down = Flag(together), Symbol(np.full(reps.size, levels.choice - 1), among=2 * codes)
     live, near, code = federation.local(reps, partial(explore, levels=levels), down=down)
     wanted = live | near

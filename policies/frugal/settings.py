@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from math import ceil, exp, log
 from typing import Any
 
@@ -25,23 +26,27 @@ class Stuck(Exception):
     """StructuredBAI has to play: a representative is missing, or it has no best arm of its own."""
 
 
+@dataclass(frozen=True)
 class Settings:
     """Constants. The shares matter for correctness, all others for pulls and bits only."""
 
     # Shares: the first is of δ, the others are of the rest, δ' = 0.95δ.
-    fallback = 0.05  # StructuredBAI, which plays if this policy gets stuck
-    beaten = 0.48  # a representative's best arm is shown worse than another one
-    close = 0.10  # another cluster's best arm is shown less than η worse than the best
-    distinct = 0.02  # two representatives of one cluster are shown to differ
-    bound = 0.02  # an end of an interval that holds a mean is wrong
-    classify = 0.38  # an agent makes a false claim against its own cluster
+    fallback: float = 0.05  # StructuredBAI, which plays if this policy gets stuck
+    beaten: float = 0.48  # a representative's best arm is shown worse than another one
+    close: float = 0.10  # another cluster's best arm is shown less than η worse than the best
+    distinct: float = 0.02  # two representatives of one cluster are shown to differ
+    bound: float = 0.02  # an end of an interval that holds a mean is wrong
+    classify: float = 0.38  # an agent makes a false claim against its own cluster
     # Discovery.
-    sketch_arms = 12  # arms in a sketch
-    few = 8  # up to so many clusters, sketches are finer and a tree is tried
+    sketch_arms: int = 12  # arms in a sketch
+    few: int = 8  # up to so many clusters, sketches are finer and a tree is tried
     # Representatives and agents.
-    look = 0.12  # a test is looked at again once its pulls have grown by this part
-    patience = 10.0  # searches and tests against averages end at so many times the plan
-    codes = 64  # size of the alphabets of messages: stages, efforts, distances
+    look: float = 0.12  # a test is looked at again once its pulls have grown by this part
+    patience: float = 10.0  # searches and tests against averages end at so many times the plan
+    codes: int = 64  # size of the alphabets of messages: stages, efforts, distances
+
+
+SETTINGS = Settings()
 
 
 class Levels:
@@ -94,7 +99,7 @@ class Levels:
         self.eta = eta
         self.noise = problem.sigma / eta
         self.name = f"representative {choice}"
-        s = Settings
+        s = SETTINGS
         d = s.sketch_arms
         self.sketch: Ints = np.arange(min(k, d)) * k // min(k, d)
         self.drawn = min(n, ceil(m * (log(m) + 3)) + 2)

@@ -20,7 +20,7 @@ from clustered_bandit_gym.generators import (
 )
 from clustered_bandit_gym.policies import BAIClPlusPlus, FrugalBAI, StructuredBAI
 from clustered_bandit_gym.policies.frugal import policy as policy_module
-from clustered_bandit_gym.policies.frugal.settings import Settings, Stuck
+from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Stuck
 from clustered_bandit_gym.policies.registry import make
 
 
@@ -143,7 +143,7 @@ def test_structured_bai_gets_what_is_left(monkeypatch: pytest.MonkeyPatch) -> No
             return np.zeros(federation.problem.n_agents, dtype=np.int64)
 
     def stuck(federation: cbg.Federation, growth: float) -> None:
-        seen.append(1 - Settings.fallback)
+        seen.append(1 - SETTINGS.fallback)
         raise Stuck("for the test")
 
     seen: list[float] = []

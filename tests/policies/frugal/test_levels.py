@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import fields
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import clustered_bandit_gym as cbg
 from clustered_bandit_gym import Problem
 from clustered_bandit_gym.policies import FrugalBAI
 from clustered_bandit_gym.policies.frugal import classify, policy
-from clustered_bandit_gym.policies.frugal.settings import Levels, Settings
+from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Settings
 from clustered_bandit_gym.policies.structured.budget import LIKELY
 
 PROBLEMS = [
@@ -36,9 +37,9 @@ def test_levels_of_all_events_add_up_to_delta(problem: Problem) -> None:
         # The events of the page, each as many times as it can happen.
         total += m * (k - 1) * exp(-levels.beaten)
         total += m * (m - 1) * exp(-levels.close)
-        total += m * (m - 1) / 2 * Settings.sketch_arms * exp(-levels.distinct)
-        total += m * 2 * Settings.sketch_arms * exp(-levels.bound)
-    total += Settings.fallback * problem.delta
+        total += m * (m - 1) / 2 * SETTINGS.sketch_arms * exp(-levels.distinct)
+        total += m * 2 * SETTINGS.sketch_arms * exp(-levels.bound)
+    total += SETTINGS.fallback * problem.delta
     # Agents test only once the choice is made; their levels are the same for all choices. An agent
     # has a tree and then the list, or one test against the height and then the list.
     tree_and_list = n * (m - 1) * (exp(-levels.agent) + exp(-levels.agent_again))
@@ -107,7 +108,7 @@ def test_the_page_states_the_shares_of_the_code() -> None:
     """Event, share and parts of it: the first two columns of the page's table."""
     page = (Path(__file__).parents[3] / "docs" / "frugal-bai.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d\w?)\. [^|]*\| ([^|]*) \|", page, flags=re.MULTILINE)
-    s = Settings
+    s = SETTINGS
     stated = {event: [float(x) for x in re.findall(r"[\d.]+", share)] for event, share in rows}
     assert stated == {
         "1a": [s.beaten],
@@ -124,9 +125,9 @@ def test_the_page_states_the_shares_of_the_code() -> None:
 
 
 def test_there_are_few_settings_each_with_a_sentence() -> None:
-    names = [name for name in vars(Settings) if not name.startswith("_")]
+    names = [field.name for field in fields(Settings)]
     assert len(names) <= 25
     lines = inspect.getsource(Settings).splitlines()
     for name in names:
-        (line,) = [one for one in lines if one.startswith(f"    {name} = ")]
+        (line,) = [one for one in lines if one.startswith(f"    {name}: ")]
         assert "  # " in line
