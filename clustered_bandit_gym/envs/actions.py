@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints, Shape
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.policy import PULL, STOP
@@ -62,7 +62,7 @@ def whole(value: Any) -> int:
     return index(value)
 
 
-def integers(values: Any, shape: tuple[int, ...], size: int) -> Ints:
+def integers(values: Any, shape: Shape, size: int) -> Ints:
     """`values` as int64; `ValueError` unless they are integers of that shape from 0 to size − 1."""
     array = indices(values, size, "action")
     if array.shape != shape:

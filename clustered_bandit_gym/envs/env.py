@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from clustered_bandit_gym._types import Floats, Ints, Values
+from clustered_bandit_gym._types import Floats, Ints, Shape, Values
 from clustered_bandit_gym.envs.actions import empirical_best, read_action
 from clustered_bandit_gym.envs.game import GameSettings, Law
 from clustered_bandit_gym.errors import UserError, needs_extra
@@ -406,7 +406,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self.__dict__.update(state, _federation=None if play is None else Federation.restore(play))
 
 
-def tables(shape: tuple[int, ...]) -> dict[str, Space]:
+def tables(shape: Shape) -> dict[str, Space]:
     """The spaces of counts and averages of this shape."""
     pulls = spaces.Box(0, MAX_PULLS, shape, np.int64)
     return {"pulls": pulls, "means": spaces.Box(-np.inf, np.inf, shape, np.float64)}

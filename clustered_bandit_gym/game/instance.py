@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Bools, FilePath, Floats, Ints
+from clustered_bandit_gym._types import Bools, FilePath, Floats, Ints, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import indices, read_only
 from clustered_bandit_gym.game.rewards import Gaussian, RewardModel
@@ -154,7 +154,7 @@ class Instance:
         return Instance(self.means, clusters, self.rewards, **self._notes)
 
     @property
-    def _notes(self) -> dict[str, Any]:
+    def _notes(self) -> Values:
         names = ("arm_names", "cluster_names", "allow_ties", "allow_overlap")
         return {name: getattr(self, name) for name in names}
 
@@ -166,7 +166,7 @@ class Instance:
         same = (np.array_equal(mine[key], theirs[key]) for key in mine)
         return mine.keys() == theirs.keys() and all(same)
 
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> Values:
         """The arrays that `save` writes."""
         model = {f"rewards.{key}": np.asarray(v) for key, v in self.rewards.to_dict().items()}
         text = np.array(json.dumps(self._notes))
@@ -223,7 +223,7 @@ class Instance:
                 size = sum(entry.file_size for entry in archive.zip.infolist())
                 if size > 2**29:
                     raise ValueError(f"it unpacks to {size / 2**20:,.0f} MB")
-                data: dict[str, Any] = dict(archive)
+                data: Values = dict(archive)
             notes = json.loads(str(data["notes"]))
             model = {key[8:]: data[key] for key in data if key.startswith("rewards.")}
             law = RewardModel.from_dict(model)

@@ -139,8 +139,7 @@ def is_ours(program: Program) -> bool:
 
 
 def home(thing: Any) -> ModuleType | None:
-    """The module in which a class or function is found under its name; what it says of itself
-    proves nothing."""
+    """The module that has a class or function under its name; what it says proves nothing."""
     found = _lookup_module_and_qualname(thing)
     return found[0] if found else None
 
@@ -184,8 +183,7 @@ def is_installed(file: str) -> bool:
 
 
 def imports_of(code: CodeType) -> Iterator[str]:
-    """The modules, and names in them, that a function imports while it runs, and so do those inside
-    of it."""
+    """The modules and names that a function, and those inside of it, import while they run."""
     name = ""
     for step in dis.get_instructions(code):
         if step.opname == "IMPORT_NAME":

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Array, Ints
+from clustered_bandit_gym._types import Array, Ints, Shape
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import increasing, indices, read_only, whole
 
@@ -292,7 +292,7 @@ def alphabet(payload: Payload) -> list[object]:
     return [payload.kind, *[np.asarray(one).tolist() for one in known]]
 
 
-def _array(values: ArrayLike, dtype: type, axes: tuple[int, ...], expected: str) -> Array:
+def _array(values: ArrayLike, dtype: type, axes: Shape, expected: str) -> Array:
     """A read-only array of booleans, integers or real numbers with one of these numbers of axes."""
     array = np.asarray(values)
     kinds = {bool: "b", int: "iu", float: "biuf"}[dtype]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Array, Floats, Ints, Times
+from clustered_bandit_gym._types import Array, Floats, Ints, Shape, Times, Values
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
 from clustered_bandit_gym.game.checks import indices, read_only, whole
 from clustered_bandit_gym.game.instance import Instance
@@ -134,7 +134,7 @@ class Play:
         agents = indices(agents, self.problem.n_agents, "agent")
         arms = indices(arms, self.problem.n_arms, "arm")
         times = whole_times(times)
-        values: tuple[int, ...] = ()
+        values: Shape = ()
         if kind == "counts":
             if self.reward_values is None:
                 raise UserError("rewards of infinitely many values cannot be counted")
@@ -170,7 +170,7 @@ class Play:
         finally:
             self._requests = self._source
 
-    def _admit(self, agents: Ints, arms: Ints, times: Times) -> tuple[tuple[int, ...], int]:
+    def _admit(self, agents: Ints, arms: Ints, times: Times) -> tuple[Shape, int]:
         """Shape and number of the pulls asked for; raises where they would exceed a limit."""
         shape = np.broadcast(agents, arms, times).shape
         total = int(np.sum(times, dtype=np.float64))  # exact up to 2**53, never overflows
@@ -234,19 +234,19 @@ class Play:
         """What a failed policy's programs changed in vain; "" for nothing."""
         return "" if self.isolation is None else self.isolation.lost()
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> Values:
         """The state of the play for `restore`, for the environment that owns it."""
         return {**vars(self), "isolation": None}
 
     @classmethod
-    def restore(cls, snapshot: dict[str, Any]) -> Self:
+    def restore(cls, snapshot: Values) -> Self:
         """The play that `snapshot` describes."""
         play = cls.__new__(cls)
         vars(play).update(snapshot, _process=os.getpid())
         return play
 
 
-def _add(counts: Ints, agents: Ints, times: Times, shape: tuple[int, ...]) -> None:
+def _add(counts: Ints, agents: Ints, times: Times, shape: Shape) -> None:
     """Add `times` pulls at `agents`, which broadcast to `shape`, to the counts (N,) of the agents."""
     agents = np.broadcast_to(agents, shape)
     times = np.broadcast_to(times, shape)

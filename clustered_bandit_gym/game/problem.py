@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
@@ -98,7 +99,7 @@ class Problem:
         )
         # An overlapping instance has no η, Assumption 2 may hold with η1 = 0 only, and rewards may
         # be unbounded, or all equal: then there is nothing to tell.
-        known: dict[str, Any] = {
+        known: Values = {
             "n_clusters": instance.n_clusters,
             "eta": instance.eta or None,
             "eta1": instance.eta1 or None,
@@ -129,6 +130,6 @@ class Problem:
                 )
         return problem
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Plain values, as JSON knows them; the support is a list of two numbers."""
         return asdict(self) | {"support": None if self.support is None else list(self.support)}

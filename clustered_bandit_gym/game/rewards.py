@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints, Rng, Times
+from clustered_bandit_gym._types import Floats, Ints, Rng, Times, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import increasing, read_only
 
@@ -46,7 +46,7 @@ class RewardModel:
         """One pull; arguments as for `average`. For models that draw it faster."""
         return float(self.average(rng, means, cluster, arm, 1))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """The kind and the arguments of the class, which is a dataclass: plain numbers and arrays
         that `from_dict` turns back into the model."""
         model: Any = self
@@ -54,7 +54,7 @@ class RewardModel:
         return {"kind": type(self).__name__.lower(), **settings}
 
     @staticmethod
-    def from_dict(data: dict[str, Any]) -> RewardModel:
+    def from_dict(data: Values) -> RewardModel:
         """The model that `to_dict` described."""
         settings = dict(data)
         kind = str(settings.pop("kind"))

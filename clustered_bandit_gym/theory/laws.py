@@ -126,7 +126,7 @@ class CategoricalLaws(Laws):
         moved[..., 0] += np.where(theta < 0, missing, 0.0)
         return replace(self, parameters=moved / moved.sum(axis=-1, keepdims=True))
 
-    def _tilt(self, targets: Floats) -> tuple[Floats, Floats, Floats]:
+    def _tilt(self, targets: Floats) -> Slopes:
         """θ, X − target, and 1/(1 − θ(X − target)) for values X with mass, else 0.
 
         θ is the slope of the divergence (Honda and Takemura 2010): it attains the maximum of

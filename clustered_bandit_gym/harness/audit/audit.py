@@ -53,8 +53,9 @@ def audit(
 
     A cell is played until its confidence sequence lies on one side of δ, or until `trials`. The
     level is family-wise: a policy that *is* δ-correct is failed on any cell at all with probability
-    at most `alpha`. A trial without an answer (an exception, or more than `max_pulls`) cannot FAIL
-    a policy, but a PASS must hold even if every such trial had been wrong.
+    at most `alpha`. Misspecified games (η too large, M wrong, shared best arms), where no guarantee
+    holds, are reported, not scored. A trial without an answer (an exception, or more than
+    `max_pulls`) cannot FAIL a policy, but a PASS must hold even if every such trial had been wrong.
 
     Trials are played in strict mode. A policy fails as well if it breaks the rules of the game: its
     agents see each other (some trials are played in blocks of one agent, too), it makes
@@ -86,13 +87,15 @@ def audit(
         raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
     check_backend(max_seconds)
     chosen, left_out = _choose(cells, quick, policy)
+    # One level for everything that can fail the policy.
+    level = alpha / sum(cell.in_scope for cell in chosen)
     tallies = []
     for cell in chosen:
         own = cell.delta(delta)
         # Enough to fail a policy whose error is 2δ, and to pass one well below δ.
         cap = trials or math.ceil((30 if quick else 60) / own)
-        # One level for everything that can fail the policy.
-        tallies.append(Tally(cell, own, alpha / len(chosen), cap))
+        # Where nothing is scored, a few trials show what happens.
+        tallies.append(Tally(cell, own, level, cap if cell.in_scope else min(cap, 60)))
     budget = max_pulls or budget_of(policy)
     games = [tally.cell.env(tally.delta, budget) for tally in tallies]
     work = Work(games, [(label, policy)], seed)
@@ -115,7 +118,8 @@ def audit(
         alpha=alpha,
         seed=seed,
         left_out=left_out,
-        cells=pd.DataFrame([tally.row() for tally in tallies]),
+        cells=pd.DataFrame([tally.row() for tally in tallies if tally.cell.in_scope]),
+        misspecified=pd.DataFrame([one.row() for one in tallies if not one.cell.in_scope]),
         breaches=tuple(_breaches(policy, work, tallies, played, replays)),
         reused=len(played.keys() & known),
     )
@@ -123,7 +127,7 @@ def audit(
 
 def _next_tasks(tallies: list[Tally]) -> list[Task]:
     """The next trials of every cell that is not decided."""
-    if any(tally.judge().word == "FAIL" for tally in tallies):
+    if any(tally.judge().word == "FAIL" for tally in tallies if tally.cell.in_scope):
         # The policy has failed: a few trials show where else it does.
         for tally in tallies:
             tally.cap = min(tally.cap, max(tally.trials, math.ceil(20 / tally.delta)))
@@ -139,6 +143,8 @@ def _breaches(
 ) -> Iterator[str]:
     """Rules of the game that the policy broke, in words."""
     for position, tally in enumerate(tallies):
+        if not tally.cell.in_scope:
+            continue
         rows = pd.DataFrame([row for task, row in played.items() if task.cell == position])
         if reason := implausible(rows, tally.delta, str(getattr(policy, "guarantee", ""))):
             yield f"on {tally.cell.name!r} it {reason}"
@@ -228,20 +234,20 @@ def _choose(
 ) -> tuple[list[AuditGame], tuple[str, ...]]:
     """The cells to play, and the names of those of the suite that do not suit the policy."""
     if wanted is not None:
-        if not wanted:
-            raise UserError("no cells are given")
         known = {cell.name: cell for cell in GAMES}
         try:
-            return [known[one] if isinstance(one, str) else one for one in wanted], ()
+            found = [known[one] if isinstance(one, str) else one for one in wanted]
         except KeyError as error:
             raise UserError(f"unknown cell {error}; known: {', '.join(known)}") from None
+        if not any(cell.in_scope for cell in found):
+            raise UserError("none of these cells is scored: add one that is not misspecified")
+        return found, ()
     if hasattr(policy, "solve"):
         # Whoever needs Assumption 1, or does not say so, promises nothing without it.
         stated = str(getattr(policy, "guarantee", ""))
         free = stated.startswith("delta-PC") and "Assumption" not in stated
         free = free or settings_of(policy).get("assume") == "clusters"
-        return [
-            cell for cell in GAMES if (cell.quick or not quick) and (free or not cell.shared)
-        ], ()
+        suite = [cell for cell in GAMES if cell.quick or not quick]
+        return [one for one in suite if free or not (one.shared and one.in_scope)], ()
     left_out = tuple(cell.name for cell in GAMES if not cell.small)
     return [cell for cell in GAMES if cell.small], left_out

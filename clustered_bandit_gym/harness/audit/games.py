@@ -45,6 +45,7 @@ class AuditGame:
         delta_factor: δ of the cell as a multiple of the audit's.
         epsilon: an arm within ε of the best is right.
         shared: clusters share a best arm, against Assumption 1.
+        in_scope: what the learner is told is true. Other games are reported, not scored.
         small: needs few pulls; suits policies that play the Gymnasium loop pull by pull.
         quick: part of the short audit.
     """
@@ -59,6 +60,7 @@ class AuditGame:
     delta_factor: float = 1.0
     epsilon: float = 0.0
     shared: bool = False
+    in_scope: bool = True
     small: bool = False
     quick: bool = False
 
@@ -76,8 +78,9 @@ class AuditGame:
 
     def env(self, delta: float, max_pulls: int) -> Cell:
         """The environment of the game."""
-        given = {"generator": self, "told": self.told, "epsilon": self.epsilon}
-        return Cell("ClusteredBAI-v0", {**given, "delta": delta, "max_pulls": max_pulls})
+        told = {"told": self.told, "epsilon": self.epsilon, "check": self.in_scope}
+        given = {"generator": self, "delta": delta, "max_pulls": max_pulls}
+        return Cell("ClusteredBAI-v0", given | told)
 
     def _model(self, means: Floats) -> tuple[RewardModel, Floats | None]:
         """The law of the rewards, and the means where the law does not say them."""
@@ -168,5 +171,14 @@ GAMES: tuple[AuditGame, ...] = (
     AuditGame("shared best arm", "coins; two of three clusters have the same best arm",
         ((0.9, 0.8, 0.3, 0.2), (0.9, 0.2, 0.8, 0.3), (0.3, 0.2, 0.8, 0.9)), (8, 4, 8),
         rewards="bernoulli", told={"eta": None, "eta1": None}, shared=True),
+    AuditGame("eta told too large", "told eta and eta1 are 2.5 times the truth",
+        flat(3, 6, 0.2), (8, 8, 8), told={"eta": 0.5, "eta1": 0.5}, in_scope=False, quick=True),
+    AuditGame("M told too small", "told 2 clusters, there are 3",
+        near_tie(3, 6, 0.5, 0.05), (8, 8, 8), told={"n_clusters": 2}, in_scope=False),
+    AuditGame("M told too large", "told 4 clusters, there are 3",
+        near_tie(3, 6, 0.5, 0.05), (8, 8, 8), told={"n_clusters": 4}, in_scope=False),
+    AuditGame("shared best arm, eta told", "two clusters have the same best arm",
+        ((1.0, 0.9, 0.3, 0.2), (1.0, 0.4, 0.9, 0.2), (0.3, 0.2, 0.5, 1.0)), (8, 8, 8),
+        told={"eta": 0.3, "eta1": 0.3}, shared=True, in_scope=False),
 )
 # fmt: on

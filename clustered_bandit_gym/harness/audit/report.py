@@ -16,6 +16,7 @@ _UNFINISHED = (
     "Unfinished: {unfinished} of {trials} trials on {cell!r} ended without an answer ({message}). "
     "Such trials count against a PASS."
 )
+_MISSPECIFIED = "Misspecified, not scored: wrong in {errors} of {trials} trials on {cell!r}."
 _SAID = {
     "FAIL": "is not δ-correct: it fails",
     "INCONCLUSIVE": "fails no game, and neither side is shown on",
@@ -41,6 +42,7 @@ class AuditReport(Document):
         cells: one row per cell: `cell, n_agents, n_clusters, n_arms, delta, trials,
             errors, unfinished, low, high, verdict, reason, pulls_mean, why, message` (of the first
             unfinished trial).
+        misspecified: the same of games in which what is told is false; they decide nothing.
         left_out: cells of the suite that do not suit the policy.
         breaches: rules of the game that the policy broke, in words. Any of them fails it.
         reused: trials that an earlier call had kept and that were not played again.
@@ -51,14 +53,14 @@ class AuditReport(Document):
     alpha: float
     seed: int
     cells: pd.DataFrame = field(repr=False)
+    misspecified: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
     left_out: tuple[str, ...] = ()
     breaches: tuple[str, ...] = ()
     reused: int = field(default=0, repr=False, compare=False)
 
     @property
     def word(self) -> Word:
-        """FAIL if a cell fails or a rule is broken, PASS if all cells pass, else
-        INCONCLUSIVE."""
+        """FAIL if a cell fails or a rule is broken, PASS if all pass, else INCONCLUSIVE."""
         words = set(self.cells["verdict"])
         failed = "FAIL" in words or self.breaches
         return "FAIL" if failed else "PASS" if words == {"PASS"} else "INCONCLUSIVE"
@@ -74,6 +76,8 @@ class AuditReport(Document):
         ]
         unfinished = self.cells[self.cells["unfinished"] > 0]
         lines += map(_UNFINISHED.format_map, unfinished.to_dict("records"))
+        apart = self.misspecified.to_dict("records")
+        lines += [_MISSPECIFIED.format_map(row) for row in apart if row["errors"]]
         if self.left_out:
             lines.append(
                 "Not played, since this policy pulls one by one and they take millions of pulls: "
@@ -104,18 +108,12 @@ class AuditReport(Document):
         )
 
     def parts(self) -> tuple[str, list[Table], list[str]]:
-        """The cells, and the verdict in words."""
-        rows = []
-        for row in self.cells.to_dict("records"):
-            counts = {head: number(row[name]) for name, head in _COUNTS.items()}
-            figures = {
-                "error rate": interval(row["low"], row["high"], digits=2),
-                "mean pulls": number(row["pulls_mean"], "≥" if row["unfinished"] else ""),
-                "verdict": row["verdict"],
-            }
-            rows.append({"cell": row["cell"], "δ": f"{row['delta']:g}"} | counts | figures)
-        title = f"Audit of {self.policy}, δ = {self.delta:g}"
-        return title, [Table("Games", pd.DataFrame(rows))], self.text.split("\n")
+        """The cells, those that decide nothing, and the verdict in words."""
+        tables = [_table("Games", self.cells)]
+        if len(self.misspecified):
+            apart = _table("Misspecified problems: reported, not scored", self.misspecified)
+            tables.append(apart._replace(cells=apart.cells.drop(columns="verdict")))
+        return f"Audit of {self.policy}, δ = {self.delta:g}", tables, self.text.split("\n")
 
     def to_csv(self) -> str:
         """The cells as CSV. No field is a formula of a spreadsheet."""
@@ -123,7 +121,21 @@ class AuditReport(Document):
 
     def to_json(self) -> str:
         """The report as JSON: policy, verdict, what was asked for, one object per cell."""
-        cells = json.loads(self.cells.to_json(orient="records"))
-        content = {**vars(self), "verdict": self.word, "cells": cells}
+        tables = {"cells": self.cells, "misspecified": self.misspecified}
+        rows = {name: json.loads(one.to_json(orient="records")) for name, one in tables.items()}
+        content = {**vars(self), "verdict": self.word, **rows}
         del content["reused"]  # what was found does not depend on it
         return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def _table(title: str, cells: pd.DataFrame) -> Table:
+    rows = []
+    for row in cells.to_dict("records"):
+        counts = {head: number(row[name]) for name, head in _COUNTS.items()}
+        figures = {
+            "error rate": interval(row["low"], row["high"], digits=2),
+            "mean pulls": number(row["pulls_mean"], "≥" if row["unfinished"] else ""),
+            "verdict": row["verdict"],
+        }
+        rows.append({"cell": row["cell"], "δ": f"{row['delta']:g}"} | counts | figures)
+    return Table(title, pd.DataFrame(rows))

@@ -71,7 +71,8 @@ def search(policy: Any, budget: float = 600.0, seed: int = 0) -> tuple[AuditGame
     solves = hasattr(policy, "solve")
     rng = np.random.default_rng([seed, 14])
     start = time.process_time()
-    games = [game for game in GAMES if not game.shared and (game.small or solves)]
+    scored = [game for game in GAMES if game.in_scope and not game.shared]
+    games = [game for game in scored if game.small or solves]
     pool: list[Tally] = []
     played = 0
     # The rest of the budget is for fresh trials.

@@ -139,9 +139,23 @@ def test_results_do_not_depend_on_the_number_of_processes() -> None:
     assert one.cells["errors"].sum() > 0
 
 
+def test_wrong_promises_decide_nothing() -> None:
+    report = audit("bai-cl", cells=["small game", "eta told too large"], progress=False)
+    (apart,) = report.misspecified.to_dict("records")
+    assert apart["verdict"] == "FAIL"
+    assert report.word == "PASS"
+    assert "Misspecified, not scored: wrong in" in report.text
+    assert [table.title for table in report.parts()[1]] == [
+        "Games",
+        "Misspecified problems: reported, not scored",
+    ]
+    assert json.loads(report.to_json())["misspecified"][0]["cell"] == "eta told too large"
+
+
 def test_level_is_shared_by_the_cells() -> None:
     report = audit(StopsEarly(), quick=True, progress=False)
-    assert len(report.cells) == sum(cell.quick for cell in GAMES)
+    assert len(report.cells) == sum(cell.quick and cell.in_scope for cell in GAMES)
+    assert len(report.misspecified) == 1
     alpha = 0.05 / len(report.cells)
     for _, row in report.cells.iterrows():
         assert (row["low"], row["high"]) == confidence_sequence(
@@ -254,16 +268,21 @@ def test_a_patient_step_policy_passes_a_small_game() -> None:
 
 
 @pytest.mark.parametrize("cell", GAMES, ids=lambda cell: cell.name)
-def test_promises_hold(cell: AuditGame) -> None:
+def test_promises_hold_in_scope_and_only_there(cell: AuditGame) -> None:
     instance = cell(np.random.default_rng(0))
-    Problem.of(instance, 0.1, **cell.told)  # raises where a promise is broken
+    if cell.in_scope:
+        Problem.of(instance, 0.1, **cell.told)  # raises where a promise is broken
+    else:
+        with pytest.raises(ValueError, match="told"):
+            Problem.of(instance, 0.1, **cell.told)
     assert (instance.eta == 0) == cell.shared
     assert (np.bincount(instance.clusters, minlength=instance.n_clusters) == cell.sizes).all()
 
 
 def test_cells_cover_what_they_should() -> None:
     assert len(BY_NAME) == len(GAMES)
-    instances = {cell.name: cell(np.random.default_rng(1)) for cell in GAMES}
+    scored = [cell for cell in GAMES if cell.in_scope]
+    instances = {cell.name: cell(np.random.default_rng(1)) for cell in scored}
     assert any(0 in cell.sizes for cell in GAMES)
     assert any(max(cell.sizes) >= 10 * min(cell.sizes) > 0 for cell in GAMES)
     assert any(i.n_agents >= 100 for i in instances.values())
@@ -373,7 +392,8 @@ def test_a_cell_of_ones_own() -> None:
     ("policy", "settings", "message"),
     [
         (Guesses(), {"cells": ["no such"]}, "unknown cell 'no such'; known: near tie"),
-        (Guesses(), {"cells": []}, "no cells are given"),
+        (Guesses(), {"cells": []}, "none of these cells is scored"),
+        (Guesses(), {"cells": ["M told too small"]}, "none of these cells is scored"),
         (Guesses(), {"trials": 0}, "trials must be a whole number >= 1"),
         (Guesses(), {"alpha": 0.0}, "alpha"),
         (Guesses(), {"delta": 1.5}, "delta"),
