@@ -46,9 +46,10 @@ demo: $(VENV)/.core
 	$(BIN)/clustered-bai compare ClusteredBAI-PaperSmall-v0 --n-agents 30 --delta 1e-10 --trials 50 --jobs -1 --out out/demo --quiet
 	@echo "2. With a verdict: δ = 0.05, where 83 trials without an error are enough for a PASS"
 	$(BIN)/clustered-bai compare ClusteredBAI-PaperSmall-v0 --n-agents 30 --delta 0.05 --trials 83 --jobs -1 --out out/demo --quiet --policies naive naive:engine=mixture cl-bai bai-cl bai-cl++
-	@echo "3. More agents, a picture, and a report"
+	@echo "3. More agents, and a picture"
 	$(BIN)/clustered-bai compare ClusteredBAI-PaperSmall-v0 --n-agents 9 30 100 300 --delta 1e-10 --trials 10 --jobs -1 --out out/demo/agents --quiet
 	$(BIN)/clustered-bai show out/demo/agents --plot out/demo/pulls.png
+	@echo "4. A report of the boards of 1 and 2, every trial in it"
 	$(BIN)/clustered-bai report out/demo -o out/demo/report.html
 
 # mypy runs beside the tests, which leave it a third of two cores.

@@ -84,7 +84,7 @@ def top_lines(folders: Sequence[Path], track: str = "told") -> str:
     kind = "quick runs" if submissions[0].quick else "full runs"
     said = (
         f"Suite v2, track “{TRACKS[track]}”, {kind} of version {markdown(versions)}, {markdown(day)}. "
-        f"{len(submissions)} reference submissions, ranked within their class."
+        f"Some of {len(submissions)} submissions, ranked within their class."
     )
     return "\n".join([*lines, "", said])
 

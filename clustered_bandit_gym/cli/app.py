@@ -134,7 +134,7 @@ HELP = {
     "authors": "Who made the policy.",
     "backend": "Where trials are played, by default in processes of this machine.",
     "bold_best": "With --format latex: the best of each column in bold.",
-    "bound": "Compute the instances' lower bounds.",
+    "bound": "Compute the instances' lower bounds: a second or more each where M·K is large.",
     "ci": "With --format latex: intervals beside the means.",
     "data": "Your copy of MovieLens-1M or Yelp; without it stand-ins are played.",
     "delta": "Probability δ of an error, at most.",
@@ -288,7 +288,9 @@ def command(verb: str) -> Callable[[Verb], Verb]:
             parameters.append(one.replace(annotation=Annotated[one.annotation, kind]))
         vars(function)["__signature__"] = inspect.Signature(parameters)
         group, _, name = verb.rpartition(" ")
-        return GROUPS[group].command(name, cls=Command)(function)
+        # A paragraph is a line: terminals differ in width.
+        about = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(function) or "")
+        return GROUPS[group].command(name, cls=Command, help=about)(function)
 
     return register
 

@@ -87,7 +87,7 @@ def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
     text = read().removeprefix(codecs.BOM_UTF8)
     told = _from_json(text) if text.lstrip().startswith(b"{") else _from_csv(text)
     taken = opened.tell(told.pop("order"), **{"key": key, **told})
-    say(f"{'' if taken else 'this tell was taken before; '}{opened.status}")
+    say(f"{'' if taken else 'nothing new: this tell was taken before; '}{opened.status}")
 
 
 @command("study status")
@@ -200,7 +200,7 @@ def _from_csv(text: bytes) -> Values:
         )
     orders = numbers["order"].unique().tolist()
     if len(orders) != 1:
-        raise UserError(f"expected lines of one order, got orders {orders}; tell one at a time")
+        raise UserError(f"expected lines of one order, got {orders or 'none'}; tell one at a time")
     told = {"order": orders[0]}
     if "reward" in table:
         rewards = numbers.groupby("row", sort=False)["reward"].agg(list)

@@ -65,7 +65,7 @@ def verify(folder: Path, *, replay: int = 20, secret_seed: bool = False, yes: bo
     from clustered_bandit_gym.suite.checker import verify as check
 
     if (replay or secret_seed) and not yes:
-        question = f"Replaying trials runs the code of the submission {folder}. Run it?"
+        question = f"Replaying trials runs the code of the submission {folder}. Run it (--yes does not ask)?"
         typer.confirm(question, abort=True, err=True)
     try:
         found = check(folder, replay)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clustered_bandit_gym._types import Floats, Ints, Shape
+from clustered_bandit_gym._types import Floats, Ints, Rng, Shape
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import indices
 from clustered_bandit_gym.policy import PULL, STOP
@@ -78,7 +78,7 @@ def action_mask(n_actions: int, pulls_per_agent: Ints) -> NDArray[np.int8]:
     return mask
 
 
-def empirical_best(pulls: Ints, means: Floats, rng: np.random.Generator) -> Ints:
+def empirical_best(pulls: Ints, means: Floats, rng: Rng) -> Ints:
     """(..., N) the arm with the largest average among those pulled, from arrays (..., N, K).
 
     Ties are broken by `rng`, which is used only where there are any.

@@ -13,7 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from clustered_bandit_gym._types import Bools, Floats, Ints, Values
+from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import action_mask, read_flat
 from clustered_bandit_gym.envs.env import ENDED, ClusteredBAIEnv, ResetResult, Space, StepResult
 from clustered_bandit_gym.envs.game import InstanceBuffer, Law
@@ -218,7 +218,7 @@ def box_features(
     second = rank[..., [-2 % n_arms]]
     rival = np.where(np.arange(n_arms) == best, second, best)
 
-    def of_rival(values: np.ndarray) -> np.ndarray:
+    def of_rival(values: Array) -> Array:
         return np.take_along_axis(values, rival, axis=-1)
 
     variance = 1 / np.maximum(pulls, 1)

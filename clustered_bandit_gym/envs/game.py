@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Values
+from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Rng, Values
 from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
@@ -157,7 +157,7 @@ class GameSettings:
         rewards = getattr(self._draw_batch(np.random.default_rng(0), 1), "rewards", None)
         return rewards if type(rewards) in (Gaussian, Bernoulli) else None
 
-    def _draw_batch(self, rng: np.random.Generator, n: int) -> Any:
+    def _draw_batch(self, rng: Rng, n: int) -> Any:
         if self.fixed_instance is not None:
             return Batch.repeat(self.fixed_instance, n)
         return self._generator.batch(rng, n) if hasattr(self._generator, "batch") else None
@@ -172,7 +172,7 @@ class GameSettings:
         varied = {key: arrays[key].item(i) for key in ("eta", "eta1") if key in arrays}
         return self.always_told | varied | {"support": self.always_told["support"].copy()}
 
-    def draw_arrays(self, rng: np.random.Generator, n: int) -> Arrays:
+    def draw_arrays(self, rng: Rng, n: int) -> Arrays:
         """`n` instances at once, where there are `batch_rewards`.
 
         Returns (n, ...) the attributes of `Law` but `rewards` and, where the learner is told the
@@ -244,7 +244,7 @@ class InstanceBuffer:
         self._left = 0
         self._drawn: Arrays = {}
 
-    def take(self, n: int, rng: np.random.Generator) -> tuple[Arrays, slice]:
+    def take(self, n: int, rng: Rng) -> tuple[Arrays, slice]:
         """The next `n` instances: arrays as in `draw_arrays`, and their rows in them."""
         if n > self._left:
             self._left = max(n, self._size)

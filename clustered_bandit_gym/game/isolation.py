@@ -30,6 +30,7 @@ from typing import Any, NoReturn
 import numpy as np
 from cloudpickle.cloudpickle import Pickler, _dynamic_class_reduce, _lookup_module_and_qualname
 
+from clustered_bandit_gym._types import Array, Values
 from clustered_bandit_gym.game.problem import Problem
 
 Program = Callable[..., Any]
@@ -67,7 +68,7 @@ class Isolation:
             raise TypeError(f"the local program cannot be copied ({error}): {COPIES}") from error
         name = program_name(program)
 
-        def run(block: Any, *values: np.ndarray) -> Any:
+        def run(block: Any, *values: Array) -> Any:
             copy = Loader(io.BytesIO(data)).load()
             self._ran[name] = data, copy
             return copy(block, *[value.copy() for value in values])
@@ -260,7 +261,7 @@ class Loader(pickle.Unpickler):
         return found
 
 
-def make_function(code: CodeType, names: dict[str, Any], *rest: Any) -> FunctionType:
+def make_function(code: CodeType, names: Values, *rest: Any) -> FunctionType:
     """A copied function, with an `import` of its own."""
     names["__builtins__"] = vars(builtins) | {"__import__": _import}
     return FunctionType(code, names, *rest)
@@ -277,6 +278,6 @@ def _import(name: str, *rest: Any) -> ModuleType:
     return module
 
 
-def cached_again(function: Program, parameters: dict[str, Any]) -> Any:
+def cached_again(function: Program, parameters: Values) -> Any:
     """A copy of what `lru_cache` makes, with an empty cache."""
     return lru_cache(**parameters)(function)

@@ -50,7 +50,8 @@ class Cell:
         except gym.error.Error as error:
             raise UserError(f"{error} (`clustered-bai list` shows the environments)") from error
         except TypeError as error:
-            raise UserError(f"{self.env_id}: {error}") from error
+            said = str(error).partition(" was raised from")[0]  # Gymnasium repeats all keywords
+            raise UserError(f"{self.env_id}: {said}") from error
         if not hasattr(env.unwrapped, "new_federation"):
             raise UserError(f"{self.env_id} is not an environment of clustered bandits")
         return env

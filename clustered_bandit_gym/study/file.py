@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 
-from clustered_bandit_gym._types import FilePath, Values
+from clustered_bandit_gym._types import Array, FilePath, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.study.order import Order, Told
 
@@ -116,9 +116,9 @@ class StudyFile:
         return True
 
 
-def _pack(array: np.ndarray) -> bytes:
+def _pack(array: Array) -> bytes:
     return zlib.compress(array.astype(array.dtype.newbyteorder("<")).tobytes(), 1)
 
 
-def _unpack(blob: bytes, kind: str) -> np.ndarray:
+def _unpack(blob: bytes, kind: str) -> Array:
     return np.frombuffer(zlib.decompress(blob), f"<{kind}").astype(kind)

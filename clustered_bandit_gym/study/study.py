@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import FilePath, Floats, Ints, Values
+from clustered_bandit_gym._types import Array, FilePath, Floats, Ints, Values
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.checks import increasing, indices
@@ -56,7 +56,7 @@ class Status:
     means: Floats
 
     @property
-    def decided(self) -> np.ndarray:
+    def decided(self) -> Array:
         return np.full(len(self.means), self.done)
 
     @property
@@ -305,7 +305,7 @@ class Study:
 
 def drive(
     policy: Any,
-    pull: Callable[[np.ndarray, np.ndarray, np.ndarray], Any],
+    pull: Callable[[Array, Array, Array], Any],
     problem: Problem,
     path: FilePath | None = None,
     seed: int = 0,

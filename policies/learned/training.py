@@ -5,19 +5,18 @@ Plain PPO with a plain network (`MlpPolicy`). What makes it learn is what it see
 
 from __future__ import annotations
 
-import os
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-from clustered_bandit_gym._types import Values
+from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.policy import check_choice
 
 
 def train(
     env: str,
-    out: str | os.PathLike[str] = "model.zip",
+    out: FilePath = "model.zip",
     *,
     steps: int = 500_000,
     overwrite: bool = False,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Array, Floats, Ints
 from clustered_bandit_gym.policies.structured.budget import nats
 from clustered_bandit_gym.policies.structured.evidence import ClusterTests, remaining
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
@@ -107,7 +107,7 @@ class Plan(ClusterTests):
         self.assumed = assumed & (arms == self.best[:, None])
         self.pulls = np.maximum(each.sum(axis=1) * (1 + 1 / np.sqrt(self.users)), 1)
 
-    def _needs(self) -> tuple[Floats, Floats, np.ndarray]:
+    def _needs(self) -> tuple[Floats, Floats, Array]:
         """(R, R, K) pulls of an arm at an agent of x that rule out j if all means were known, the
         same with the representatives' part; (R, R) Assumption 1 is the cheaper way for arm k_x."""
         rows = self.rows

@@ -15,7 +15,7 @@ from math import log
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym._types import Array, Bools, Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
 from clustered_bandit_gym.policies.sequential.cells import Cells, leaders
 from clustered_bandit_gym.policies.structured.budget import ClusterWeights, nats
@@ -255,7 +255,7 @@ def one_sided(
     return np.where(reference < alternative, value, 0.0)
 
 
-def remaining(ruled_out: np.ndarray, guess: Ints) -> tuple[np.ndarray, Ints]:
+def remaining(ruled_out: Array, guess: Ints) -> tuple[Array, Ints]:
     """From clusters (rows, R) ruled out so far: (rows,) whether one is left, and which.
 
     Where all are ruled out, an error was made; the guess is returned, so that the play ends.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Ints
+from clustered_bandit_gym._types import Array, Floats, Ints
 from clustered_bandit_gym.game.federation import FederationView
 from clustered_bandit_gym.policies.sequential.cells import Cells, leaders, make_cells
 from clustered_bandit_gym.policies.sequential.scales import Scales
@@ -167,7 +167,7 @@ class Representatives(Record):
         self._set_number(self.number[keep])
 
     @property
-    def resolved(self) -> np.ndarray:
+    def resolved(self) -> Array:
         """(R,) rows with one live arm."""
         return self.live.sum(axis=1) == 1
 

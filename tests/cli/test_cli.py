@@ -84,7 +84,7 @@ def test_an_audit_is_kept_resumed_and_written_in_any_format(tmp_path: Path) -> N
     with cbg.Store(out, create=False) as store:
         kept = len(store)
         seconds = [row["seconds"] for row in store.stream()]
-    assert kept == sum(cell["trials"] for cell in first["cells"])
+    assert kept == sum(one["trials"] for one in first["cells"] + first["misspecified"])
     again = json.loads(call(*base, "--format", "json", code=FAILED))
     assert again == first
     with cbg.Store(out, create=False) as store:

@@ -189,7 +189,7 @@ def test_a_report_promises_only_what_the_policy_does(guarantee: str, promised: b
     ("lines", "message"),
     [
         ("", "not a CSV file with a header"),
-        ("order,row,reward\n", "expected lines of one order, got orders []"),
+        ("order,row,reward\n", "expected lines of one order, got none"),
         ("order;row;reward\n1;0;1\n", "separated by commas"),
         ("agent,arm,reward\n0,0,1\n", "expected the columns order, row"),
         ("order,row\n1,0\n", "either reward or sum"),

@@ -59,7 +59,7 @@ def notes_of(
     if len(heavy):
         centre = "median with an interval from its order statistics"
     notes += [
-        f"pulls: {centre}. vs naive, vs bound: geometric means over "
+        f"pulls: {centre}. vs naive, vs bound, where shown: geometric means over "
         "trials of the ratio within a trial; the bound is a lower bound on the expected pulls of "
         "every policy that is δ-PC by Assumption 1, on the trial's instance.",
         "cost: c_b for a bit and c_r for a real number (by default 1 and 32); up: from the agents, "
