@@ -61,13 +61,13 @@ def verify(folder: Path, *, replay: int = 20, secret_seed: bool = False, yes: bo
     Replaying runs the submission's code, so the command asks first: read its source, or use
     --replay 0.
     """
-    from clustered_bandit_gym.suite.checker import fresh
+    from clustered_bandit_gym.suite.checker import checked, fresh
     from clustered_bandit_gym.suite.checker import verify as check
 
-    if (replay or secret_seed) and not yes:
-        question = f"Replaying trials runs the code of the submission {folder}. Run it (--yes does not ask)?"
-        typer.confirm(question, abort=True, err=True)
+    question = f"Replaying trials runs the code of {folder}. Run it (--yes: do not ask)?"
     try:
+        if checked(folder) and (replay or secret_seed) and not yes:
+            typer.confirm(question, abort=True, err=True)
         found = check(folder, replay)
         others = fresh(folder).to_string() if secret_seed else ""
     except UserError as error:

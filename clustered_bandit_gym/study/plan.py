@@ -94,9 +94,7 @@ def plan(
             guess, n_agents=n_agents, shape=(n_clusters, n_arms), gaps=gaps, rewards=law
         )
     settings = {"delta": 0.05, "max_pulls": 10**10} | settings
-    rows = evaluate(
-        policies or POLICIES, trials=trials, progress=False, bound=False, **settings
-    ).trials
+    rows = evaluate(policies or POLICIES, trials=trials, bound=False, **settings).trials
     rows["wrong"] = rows.outcome == "wrong"
     notes = rows.message.astype(str).str.partition(";")[0]
     rows["note"] = notes.mask(rows.outcome.isin(["solved", "wrong"]), "")

@@ -203,7 +203,9 @@ class Study:
         known = {stored.id: stored for stored in self.orders()}
         number = getattr(order, "id", order)
         if number not in known:
-            raise UserError(f"there is no order {number!r}; the last one is {len(known)}")
+            raise UserError(
+                f"there is no order {number!r}; the last one is {len(known)}; nothing was recorded"
+            )
         stored = known[number]
         # Rows that are complete may be told once more: a repetition, which is recognised.
         told_before = np.where(stored.done == stored.asked[2], 0, stored.done)

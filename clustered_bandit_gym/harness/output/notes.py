@@ -95,5 +95,5 @@ def _names(rows: pd.DataFrame) -> str:
     """The policies of these rows, with their settings where these vary: "naive, bai-cl at N = 9"."""
     found = rows.groupby("where", sort=False)["policy"].agg(", ".join)
     same = found.groupby(found, sort=False)
-    texts = [f"{names} at {' and '.join(own.index)}" for names, own in same]
+    texts = [f"{names} at {', '.join(own.index)}" for names, own in same]
     return "; ".join(texts).removesuffix(" at ")

@@ -99,9 +99,9 @@ def test_a_swept_board_fits_and_its_notes_name_the_settings() -> None:
     assert re.search(r"^N +policy$", text, re.MULTILINE)
     notes = " ".join(text.split())
     assert (
-        "INCONCLUSIVE (naive, naive:engine=top-two at N = 4 and N = 80; naive at N = 100)" in notes
+        "INCONCLUSIVE (naive, naive:engine=top-two at N = 4, N = 80; naive at N = 100)" in notes
     )
-    assert "Heavy tail (naive, naive:engine=top-two at N = 4 and N = 80)" in notes
+    assert "Heavy tail (naive, naive:engine=top-two at N = 4, N = 80)" in notes
 
 
 def test_hostile_names_and_messages_cannot_act() -> None:
