@@ -98,9 +98,7 @@ def test_a_swept_board_fits_and_its_notes_name_the_settings() -> None:
     assert text.partition("•")[0].count(" naive:engine=top-two ") == 4
     assert re.search(r"^N +policy$", text, re.MULTILINE)
     notes = " ".join(text.split())
-    assert (
-        "INCONCLUSIVE (naive, naive:engine=top-two at N = 4, N = 80; naive at N = 100)" in notes
-    )
+    assert "INCONCLUSIVE (naive, naive:engine=top-two at N = 4, N = 80; naive at N = 100)" in notes
     assert "Heavy tail (naive, naive:engine=top-two at N = 4, N = 80)" in notes
 
 
