@@ -253,7 +253,7 @@ def make_generator(
         signature(kind).bind(None, **settings)
     except TypeError as error:
         raise UnknownSetting(
-            f"{what}: {error}; keywords that the environment does not have go to its generator, "
+            f"{what}: {error}; keywords that cbg.ClusteredBAIEnv does not have go to its generator, "
             f"which has {known} (told={{...}} changes what the learner is told)"
         ) from None
     return partial(kind, **settings) if settings else kind

@@ -117,6 +117,8 @@ class Study:
             if not low <= least <= most <= high:
                 raise UserError(f"values must lie in the support {problem.support}, got {values!r}")
             problem = replace(problem, support=(low, high))
+        if problem.n_clusters != 1 and (problem.eta or 0) > np.ptp(problem.support or (0, np.inf)):
+            raise UserError(f"eta = {problem.eta} exceeds the range of rewards, {problem.support}")
         self.problem = problem
         self.seed = seed
         self._weights = np.ones(1) if self.values is None else self.values

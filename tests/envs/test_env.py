@@ -211,7 +211,7 @@ def test_what_the_learner_is_told() -> None:
         ({"told": {"eta2": 1}}, "told takes a dict of n_clusters, eta, eta1, support; .*eta2"),
         (
             {"max_pull": 3},
-            "unexpected keyword argument 'max_pull'; keywords that the environment does not have",
+            "unexpected keyword argument 'max_pull'; keywords that cbg.ClusteredBAIEnv does not have",
         ),
         ({"eta": 0.2}, "told="),
         ({"generator": "paper-smal"}, "known: paper-small"),

@@ -255,3 +255,10 @@ def test_drive_takes_what_the_agents_give() -> None:
     assert calls == [36, 24, 8]
     assert study.arms is not None
     assert study.arms.tolist() == [0, 1, 0, 1]
+
+
+def test_an_eta_beyond_the_range_of_rewards_is_refused() -> None:
+    problem = cbg.Problem(n_agents=4, n_arms=3, n_clusters=2, delta=0.1, eta=2.0)
+    with pytest.raises(ValueError, match="exceeds the range of rewards"):
+        cbg.Study("naive", problem, values=(0, 1))
+    assert cbg.Study("naive", problem).seed == 0  # nothing bounds the rewards
