@@ -35,10 +35,11 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
     ids = np.asarray(values)
     if ids.dtype.kind not in "iu" and ids.size:
         raise UserError(f"{what} indices must be integers, got {ids.dtype}")
-    bad = ids[(ids < 0) | (ids >= size)]
+    ids = ids.astype(np.int64, copy=False)
+    bad = ids[ids.view(np.uint64) >= size]  # as unsigned numbers, negative ones are large
     if bad.size:
         raise UserError(f"{what} {bad[0]} is out of range: {what}s run from 0 to {size - 1}")
-    return ids.astype(np.int64, copy=False)
+    return ids
 
 
 def increasing(values: ArrayLike, name: str) -> Floats:

@@ -76,7 +76,7 @@ class Channel:
         play = self._play
         play.check_open()
         agents = indices(ids, play.problem.n_agents, "agent")
-        if agents.ndim != 1 or np.unique(agents).size < agents.size:
+        if agents.ndim != 1 or not np.diff(np.sort(agents)).all():
             raise UserError("agents must be a vector of ids, each at most once")
         run = program if play.isolation is None else play.isolation.isolated(program)
         tables = [play.send("down", payload, agents, program) for payload in _payloads(down)]

@@ -78,10 +78,11 @@ class Ledger:
         n = agents.size
         if n == 0:
             return
-        prices = np.full(n, bits)
-        self.totals[phase, direction, kind].add(n, int(prices.sum()), n * reals)
+        sent = n * bits if isinstance(bits, int) else int(bits.sum())
+        self.totals[phase, direction, kind].add(n, sent, n * reals)
         if self._items is not None:
-            for agent, price in zip(agents.tolist(), prices.tolist(), strict=True):
+            prices = np.broadcast_to(bits, n).tolist()
+            for agent, price in zip(agents.tolist(), prices, strict=True):
                 self._items.append(Message(phase, direction, agent, kind, price, reals))
 
     def as_sent(self, reals: Floats) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Array, Floats, Ints, Shape, Times, Values
+from clustered_bandit_gym._types import Array, Floats, Ints, Shape, Values
 from clustered_bandit_gym.errors import BudgetExceeded, PlayOver, UserError
 from clustered_bandit_gym.game.checks import indices, read_only, whole
 from clustered_bandit_gym.game.instance import Instance
@@ -121,17 +121,17 @@ class Play:
             raise PlayOver("this play has failed: in strict mode an exception in a program ends it")
 
     def draw(
-        self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike, kind: Kind = "averages"
+        self, agents: Ints, arms: ArrayLike, times: ArrayLike, kind: Kind = "averages"
     ) -> Array:
         """Pulls, counted and not billed: what agents do on their own.
 
         Args:
-            agents, arms, times: integers that broadcast.
+            agents: valid ids.
+            arms, times: integers that broadcast with them.
             kind: "averages" of the rewards, or "counts": how often each of `reward_values`
                 occurred, (..., S).
         """
         self.check_open()
-        agents = indices(agents, self.problem.n_agents, "agent")
         arms = indices(arms, self.problem.n_arms, "arm")
         times = whole_times(times)
         values: Shape = ()
@@ -146,14 +146,14 @@ class Play:
         if self._requests is self._source:  # otherwise `single` has counted them
             self.pulls += total
             self.pulls_by_phase[self.current_phase] += total
-            _add(self._per_agent, agents, times, shape)
+            _add(self._per_agent, agents, times, math.prod(shape))
         return drawn
 
     def single(self, agent: int, arm: int) -> float:
         """`draw` of one pull, from plain ints already checked: the fast path of `env.step`."""
         made = self._per_agent.item(agent)
         if self.pulls >= self.max_pulls or made >= self._agent_limit:
-            self._admit(np.array(agent), np.array(arm), 1)  # raises
+            self._admit(np.array(agent), np.array(arm), np.array(1))  # raises
         sample = self._source.single(agent, arm)
         self.pulls += 1
         self._per_agent[agent] = made + 1
@@ -170,18 +170,19 @@ class Play:
         finally:
             self._requests = self._source
 
-    def _admit(self, agents: Ints, arms: Ints, times: Times) -> tuple[Shape, int]:
+    def _admit(self, agents: Ints, arms: Ints, times: Ints) -> tuple[Shape, int]:
         """Shape and number of the pulls asked for; raises where they would exceed a limit."""
         shape = np.broadcast(agents, arms, times).shape
-        total = int(np.sum(times, dtype=np.float64))  # exact up to 2**53, never overflows
-        total *= math.prod(shape) // max(np.size(times), 1)
+        cells = math.prod(shape)
+        total = int(times.sum(dtype=np.float64))  # exact up to 2**53, never overflows
+        total *= cells // max(times.size, 1)
         if self.pulls + total > self.max_pulls:
             raise BudgetExceeded(
                 f"{self.pulls:,} pulls made; {total:,} more exceed max_pulls = {self.max_pulls:,}"
             )
         if self.pulls + total > self._agent_limit:  # otherwise no agent can be beyond its limit
             more = np.zeros_like(self._per_agent)
-            _add(more, agents, times, shape)
+            _add(more, agents, times, cells)
             beyond = self._per_agent + more > self._agent_limit
             if beyond.any():
                 agent = beyond.argmax()
@@ -205,6 +206,7 @@ class Play:
 
     def order(self, kind: Kind, agents: ArrayLike, arms: ArrayLike, times: ArrayLike) -> Array:
         """Order pulls, and bill the orders and their answers."""
+        agents = indices(agents, self.problem.n_agents, "agent")
         agents, arms, numbers = np.broadcast_arrays(agents, arms, whole_times(times))
         drawn = self.draw(agents, arms, numbers, kind)
         whom = agents.ravel()
@@ -246,13 +248,9 @@ class Play:
         return play
 
 
-def _add(counts: Ints, agents: Ints, times: Times, shape: Shape) -> None:
-    """Add `times` pulls at `agents`, which broadcast to `shape`, to the counts (N,) of the agents."""
-    agents = np.broadcast_to(agents, shape)
-    times = np.broadcast_to(times, shape)
-    if agents.ndim == 2 and agents.strides[1] == 0:
-        # A grid of agents and arms: one addition per agent, not one per cell, which saves a fifth
-        # of a large play.
-        agents = agents[:, 0]
-        times = times.sum(axis=1)
-    np.add.at(counts, agents, times)
+def _add(counts: Ints, agents: Ints, times: Ints, cells: int) -> None:
+    """Add a request of so many cells, `times` at each of `agents` (they broadcast), to the counts
+    (N,) of the agents."""
+    if times.ndim and agents.shape != times.shape:
+        agents, times = np.broadcast_arrays(agents, times)
+    np.add.at(counts, agents, times * (cells // max(agents.size, 1)))

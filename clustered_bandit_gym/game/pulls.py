@@ -27,9 +27,11 @@ MAX_PULLS = 2**62
 
 def whole_times(times: ArrayLike) -> Ints:
     """`times` as an int64 array, checked to lie in 1..`MAX_TIMES`."""
-    if isinstance(times, int) and not isinstance(times, bool):
+    if isinstance(times, int | np.integer) and not isinstance(times, bool):
         # Exact, whatever a subclass of int says of itself.
         times = min(operator.index(times), MAX_TIMES + 1)
+        if 1 <= times <= MAX_TIMES:
+            return np.array(times)
     array = np.asarray(times)
     if array.size and (array.dtype.kind not in "iu" or array.min() < 1):
         raise UserError(f"times must be whole numbers >= 1, got {times}")
