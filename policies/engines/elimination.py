@@ -71,13 +71,14 @@ def elimination(
     rounds = inf
     if precision is not None:
         rounds = max(1, ceil(log2(1 / precision) + 1)) if isfinite(precision) else 0
+    if len(block) == 1 and within is None:
+        return _alone(block, arms, gamma, rounds)
     active = np.ones((len(block), arms.size), dtype=bool) if within is None else within.copy()
     estimates = np.zeros(active.shape)
     # Agents that have all arms draw a grid; those that have lost one draw the cells that are left.
     sizes = active.sum(axis=1)
-    complete = sizes == arms.size
-    whole = np.flatnonzero(complete & (sizes > 1))
-    row, column = np.nonzero(active & (~complete & (sizes > 1))[:, None])
+    whole = np.flatnonzero((sizes == arms.size) & (sizes > 1))
+    row, column = _cells(active, np.flatnonzero((sizes < arms.size) & (sizes > 1)))
     each = within is not None  # one number for all agents is drawn faster
     r = 0
     while (whole.size or row.size) and r < rounds:
@@ -85,11 +86,14 @@ def elimination(
         times = round_size(sizes if each else arms.size, gamma, r, block.problem.sigma)
         if row.size:
             averages = block.pull(row, arms[column], times[row] if each else times)
-            best = np.full(len(block), -np.inf)
-            np.maximum.at(best, row, averages)
-            kept = averages >= best[row] - 2.0**-r
             estimates[row, column] = averages
+            first = np.flatnonzero(np.diff(row, prepend=-1))  # the first cell of each agent
+            best = np.maximum.reduceat(averages, first)
+            cells = np.diff(first, append=row.size)
+            kept = averages >= np.repeat(best - 2.0**-r, cells)
             active[row, column] = kept
+            left = np.add.reduceat(kept, first, dtype=np.int64)
+            kept &= np.repeat(left > 1, cells)
             row = row[kept]
             column = column[kept]
         if whole.size:
@@ -99,12 +103,30 @@ def elimination(
             complete = kept.all(axis=1)
             if not complete.all():
                 active[whole] = kept
-                i, found = np.nonzero(kept & ~complete[:, None])
-                row = np.concatenate([row, whole[i]])
+                lost = whole[~complete]
+                i, found = _cells(active, lost[active[lost].sum(axis=1) > 1])
+                row = np.concatenate([row, i])
                 column = np.concatenate([column, found])
                 whole = whole[complete]
-        if row.size:
-            unsettled = np.bincount(row)[row] > 1
-            row = row[unsettled]
-            column = column[unsettled]
+    return active, estimates
+
+
+def _cells(active: Bools, rows: Ints) -> tuple[Ints, Ints]:
+    """Row and column of every cell that is active in `rows` of the table, row after row."""
+    i, column = np.nonzero(active[rows])
+    return rows[i], column
+
+
+def _alone(block: Block, arms: Ints, gamma: float, rounds: float) -> tuple[Bools, Floats]:
+    """`elimination` at a single agent, in three quarters of the time: the first phase of BAI-Cl."""
+    active = np.zeros((1, arms.size), dtype=bool)
+    estimates = np.zeros(active.shape)
+    left = np.arange(arms.size)
+    r = 0
+    while left.size > 1 and r < rounds:
+        r += 1
+        averages = block.pull(0, arms[left], round_size(arms.size, gamma, r, block.problem.sigma))
+        estimates[0, left] = averages
+        left = left[averages >= averages.max() - 2.0**-r]
+    active[0, left] = True
     return active, estimates
