@@ -69,7 +69,10 @@ def verify(folder: Path, *, replay: int = 20, secret_seed: bool = False, yes: bo
         if checked(folder) and (replay or secret_seed) and not yes:
             typer.confirm(question, abort=True, err=True)
         found = check(folder, replay)
-        others = fresh(folder).to_string() if secret_seed else ""
+        others = ""
+        if secret_seed:
+            table = fresh(folder).rename_axis(columns=None).reset_index()
+            others = table.to_string(index=False, float_format="{:.3g}".format)
     except UserError as error:
         say(f"NOT VERIFIED: {error}", fg="red")
         raise typer.Exit(FAILED) from None

@@ -133,7 +133,7 @@ class Reader(NamedTuple):
                 f"expected one sum for each of {rows.size} rows, and pulls that are whole numbers "
                 f">= 1; got {reprlib.repr(sums)} and {reprlib.repr(pulls)}"
             )
-        self._check("average", totals / n, rows)
+        self._check("sum / pulls =", totals / n, rows)
         if self.values is None:
             return Told(rows, n, totals[:, None])
         if self.values.size != 2:

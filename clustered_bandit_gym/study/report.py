@@ -28,13 +28,14 @@ def report(study: Study) -> str:
             f"Every agent has its arm. With probability at least {1 - problem.delta:g} all of them "
             f"are right, if what was told of the problem is true."
         )
+    values = None if study.values is None else study.values.tolist()
     told = [
         f"{name} = {f'{value:,}' if isinstance(value, int | float) else value}"
-        for name, value in problem.to_dict().items()
+        for name, value in {**problem.to_dict(), "values": values}.items()
         if value
     ]
-    log = [(order.id, order.phase, order.tells, order.done.sum()) for order in study.orders()]
-    orders = pd.DataFrame(log, columns=["order", "phase", "tells", "pulls"])
+    log = [(order.phase, order.id, order.tells, order.done.sum()) for order in study.orders()]
+    orders = pd.DataFrame(log, columns=["phase", "order", "tells", "pulls"])
     phases = orders.groupby("phase", sort=False)["pulls"].sum().reset_index()
     arms = pd.DataFrame({"pulls": status.pulls_per_arm.sum(axis=0)}).reset_index(names="arm")
     agents = agent_table(study).sort_values("pulls", ascending=False, kind="stable")
