@@ -37,6 +37,8 @@ def needs_extra(name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise UserError(
-            f"{error.name} is not installed: pip install 'clustered-bandit-gym[{name}]'"
+        raise ImportError(
+            f"{error.name} is not installed: pip install 'clustered-bandit-gym[{name}]', in a clone "
+            f"pip install -e '.[{name}]'",
+            name=error.name,
         ) from None

@@ -11,17 +11,13 @@ from clustered_bandit_gym._types import Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import integers
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Space, tables
 from clustered_bandit_gym.envs.flat_env import box_features
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import bits_for
 
-try:
+with needs_extra("pettingzoo"):
     from pettingzoo import ParallelEnv
-except ImportError as error:
-    raise ImportError(
-        "parallel_env needs PettingZoo: pip install 'clustered-bandit-gym[pettingzoo]'"
-    ) from error
 
 Infos = dict[str, Values]
 

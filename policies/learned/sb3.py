@@ -7,14 +7,16 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from stable_baselines3.common.vec_env import VecEnv
 
 from clustered_bandit_gym._types import Array, Values
 from clustered_bandit_gym.envs.actions import action_mask
 from clustered_bandit_gym.envs.game import GameSettings
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv, row_of
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.policies.learned.features import SIZE, TOP, Features, Seen
+
+with needs_extra("rl"):
+    from stable_baselines3.common.vec_env import VecEnv
 
 
 class SB3VecEnv(VecEnv):
