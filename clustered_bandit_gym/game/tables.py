@@ -43,16 +43,16 @@ class Fit:
 def read_bandits(path: FilePath) -> Bandits:
     """Read a CSV file.
 
-    A header with the columns ``cluster``, ``arm`` and ``reward`` marks raw rewards: every pair of a
-    cluster and an arm needs at least one row. Rewards of 0 and 1 become Bernoulli; rewards with at
-    most 256 different values keep their empirical law; others become Gaussian with the largest
-    standard deviation of any pair. Any other file is a table of means, one row per cluster and one
-    column per arm; a first row of arm names and a first column of cluster names are recognised by
-    not being numbers.
+    A header with two of the columns ``cluster``, ``arm`` and ``reward`` marks raw rewards: it needs
+    all three, and every pair of a cluster and an arm at least one row. Rewards of 0 and 1 become
+    Bernoulli; rewards with at most 256 different values keep their empirical law; others become
+    Gaussian with the largest standard deviation of any pair. Any other file is a table of means,
+    one row per cluster and one column per arm; a first row of arm names and a first column of
+    cluster names are recognised by not being numbers.
     """
     cells = _cells(path)
     first = cells.iloc[0].tolist()
-    if {"arm", "reward"} <= _lower(first):
+    if len({"cluster", "arm", "reward"} & _lower(first)) > 1:
         return _bandits_of(_rows(_below_header(cells), "cluster"))
     has_header = not all(map(_is_number, first[1:] or first))
     table = _below_header(cells) if has_header else cells
@@ -186,8 +186,9 @@ def _rows(frame: pd.DataFrame, group: str) -> pd.DataFrame:
     named = frame.rename(columns=lambda name: str(name).strip().lower())
     if not {group, "arm", "reward"} <= set(named):
         raise UserError(
-            f"expected the columns {group}, arm and reward, got {', '.join(map(str, named))}; "
-            "Instance.from_csv reads rows of clusters, Instance.from_logs those of agents or users"
+            f"expected the columns {group}, arm and reward, got {', '.join(map(str, named))}; rows "
+            "of clusters have a column cluster (Instance.from_csv), those of single agents a column "
+            "agent or user (Instance.from_logs)"
         )
     columns = {"group": _labels(named[group]), "arm": _labels(named.arm)}
     return pd.DataFrame(columns | {"reward": _numbers(named[["reward"]])[:, 0]})

@@ -105,8 +105,10 @@ def test_bad_numbers_of_clusters(path: Path) -> None:
 
 
 def test_a_file_without_clusters_says_so(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"expected the columns cluster, .* Instance.from_logs"):
-        cbg.Instance.from_csv(path)
+    for header in ("agent,arm,reward", "cluster,arm,clicks", "cluster,variant,reward"):
+        path.write_text(f"{header}\n0,1,0\n")
+        with pytest.raises(ValueError, match=rf"columns cluster, .*{header.replace(',', ', ')};"):
+            cbg.Instance.from_csv(path)
     shared = tmp_path / "shared.csv"
     shared.write_text("1,0\n0.9,0\n")
     with pytest.raises(ValueError, match="allow_overlap"):
