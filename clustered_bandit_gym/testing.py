@@ -88,8 +88,8 @@ def check_policy(
     fragile = []
     for name, settings in variants.items():
         row = played(policy, "gaussian rewards", **settings)
-        if row["outcome"] == "error":
-            fragile.append(f"; not robust to {name} ({row['message']})")
+        if row["correct"] is None:
+            fragile.append(f"; not robust to {name} ({row['message'] or row['outcome']})")
     print(f"{len(games) + len(variants) - len(fragile)} games OK{''.join(fragile)}")
 
 
