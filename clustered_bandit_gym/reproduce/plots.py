@@ -55,9 +55,9 @@ def over_instances(figure: Figure, summary: pd.DataFrame, rows: pd.DataFrame) ->
 def caption(figure: Figure, rows: pd.DataFrame) -> str:
     """Data set, δ, trials, and what marks and bars are."""
     counts = rows[rows["policy"].isin(SCHEMES)].groupby([*figure.keys, "policy"]).size()
-    marks = "mean; bar: 95% t interval"
+    marks = "mean; bar: 95% t interval, where longer than the mark"
     if figure.over_instances:
-        marks = "median over instances; bar: quartiles"
+        marks = "median over instances; bar: quartiles, where longer than the mark"
     if figure.measure == "cost":
         marks = marks.partition(";")[0]
     real = "" if figure.real else " (stand-in, not the real data)"

@@ -38,7 +38,7 @@ def test_medians_over_fixed_instances(rows: pd.DataFrame, tmp_path: Path) -> Non
     assert (tmp_path / "mine.png").stat().st_size > 5000
     assert canvas.get_suptitle().replace("\n", " ") == (
         "Data set 9: pulls against N (stand-in, not the real data); δ = 1e-10, 6 trials of a scheme "
-        "per mark; median over instances; bar: quartiles"
+        "per mark; median over instances; bar: quartiles, where longer than the mark"
     )
     (ax,) = canvas.axes
     for policy in ("naive", "bai-cl"):

@@ -96,19 +96,15 @@ class Measure(NamedTuple):
         return self.words.partition(";")[0]
 
 
+BAR = "bar: 95% interval, where longer than the mark"
 _MEASURES = {
-    "pulls": Measure("pulls_mean", "pulls_low", "pulls_high", "mean; bar: 95% t interval"),
+    "pulls": Measure("pulls_mean", "pulls_low", "pulls_high", f"mean; {BAR}"),
     "communication": Measure("cost_mean", name="communication cost"),
     "busiest": Measure("pulls_max_agent", name="pulls of the busiest agent"),
     "tradeoff": Measure("cost_mean", name="communication cost"),  # against pulls
 }
 _MEDIANS = {
-    "pulls": Measure(
-        "pulls_median",
-        "pulls_median_low",
-        "pulls_median_high",
-        "median; bar: 95% distribution-free interval",
-    ),
+    "pulls": Measure("pulls_median", "pulls_median_low", "pulls_median_high", f"median; {BAR}"),
     "busiest": Measure("busiest_median", words="median", name="pulls of the busiest agent"),
 }
 
