@@ -65,9 +65,14 @@ def say(text: str, **style: Any) -> None:
     typer.secho(text, err=True, **style)
 
 
+def is_quick() -> bool:
+    """Whether CLUSTERED_BANDIT_QUICK is set, to try a command out."""
+    return bool(os.environ.get("CLUSTERED_BANDIT_QUICK"))
+
+
 def few(trials: int) -> int:
-    """`trials`, or three where CLUSTERED_BANDIT_QUICK is set, to try a command out."""
-    return min(trials, 3) if os.environ.get("CLUSTERED_BANDIT_QUICK") else trials
+    """`trials`, or at most three to try a command out."""
+    return min(trials, 3) if is_quick() else trials
 
 
 def write(text: str, out: Path | None) -> None:

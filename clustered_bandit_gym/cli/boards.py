@@ -17,6 +17,7 @@ from clustered_bandit_gym.cli.app import (
     command,
     default_env,
     few,
+    is_quick,
     say,
     seed_of,
     settings_of,
@@ -227,7 +228,14 @@ def reproduce(
     from clustered_bandit_gym.reproduce import reproduce as run_reproduce
 
     played = run_reproduce(
-        figures or ["all"], few(trials), out, seed=seed, n_jobs=jobs, data=data, progress=not quiet
+        figures or ["all"],
+        few(trials),
+        out,
+        seed=seed,
+        n_jobs=jobs,
+        data=data,
+        progress=not quiet,
+        quick=is_quick(),
     )
     for name in played:
         say(f"Wrote {out / name}.png and {out / name}.csv")

@@ -24,6 +24,7 @@ def reproduce(
     n_jobs: int = -1,
     data: str | None = None,
     progress: bool = True,
+    quick: bool = False,
 ) -> dict[str, Played]:
     """Play and plot figures of the paper.
 
@@ -37,6 +38,7 @@ def reproduce(
         data: the user's MovieLens-1M or Yelp data; None: what the environment variable
             CLUSTERED_BANDIT_DATA says. Without data fig1f and figA-a are played on stand-ins.
         progress: show a bar, and say which figure is played.
+        quick: only the first two points of each figure, on one instance of data set 2.
 
     Raises:
         KeyboardInterrupt: interrupted. Finished trials are kept; the same call resumes.
@@ -61,6 +63,8 @@ def reproduce(
     how: Values = {"seed": seed, "n_jobs": n_jobs, "progress": progress}
     for name in names:
         figure = FIGURES[name].on(data)
+        if quick:
+            figure = figure.short()
         if progress:
             print(f"{name}  {figure.title}  {figure.source}")
         count = figure.trials(trials)

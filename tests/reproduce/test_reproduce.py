@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,8 @@ def columns(folder: Path, name: str) -> pd.DataFrame:
     return table.sort_values(["policy", "env_kwargs", "trial"], ignore_index=True)
 
 
-def shorten(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Play the first two points of the figure only."""
-    figure = FIGURES[name]
-    monkeypatch.setitem(FIGURES, name, replace(figure, cells=figure.cells[:2]))
-
-
 def test_an_interrupted_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shorten(monkeypatch, "fig1a")
-    settings: dict[str, Any] = {"trials": 2, "n_jobs": 1, "progress": False}
+    settings: dict[str, Any] = {"trials": 2, "n_jobs": 1, "progress": False, "quick": True}
     whole = reproduce(["fig1a"], out=tmp_path / "whole", **settings)
     # Two sizes, four schemes and StructuredBAI, two trials each.
     assert len(columns(tmp_path / "whole", "fig1a")) == len(whole["fig1a"].rows) == 2 * 5 * 2
@@ -57,13 +49,10 @@ def test_an_interrupted_run_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
 
 
-def test_real_data_take_the_place_of_the_stand_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_real_data_take_the_place_of_the_stand_in(tmp_path: Path) -> None:
     """Six groups, six movies: group g loves movie g. Every movie has 30 ratings but one more of the
     first six.
     """
-    shorten(monkeypatch, "fig1f")
     ages = (18, 25, 35, 45, 50, 56)
     users, ratings = [], []
     for group, age in enumerate(ages):
@@ -82,11 +71,20 @@ def test_real_data_take_the_place_of_the_stand_in(
     (folder / "movies.dat").write_text(
         "".join(f"{movie}::Title {movie}::Drama\n" for movie in range(1, 8))
     )
-    out = reproduce(["fig1f"], 2, tmp_path / "out", n_jobs=1, data=str(tmp_path), progress=False)
+    how: dict[str, Any] = {"data": str(tmp_path), "progress": False, "quick": True}
+    out = reproduce(["fig1f"], 2, tmp_path / "out", n_jobs=1, **how)
     figure = out["fig1f"].figure
     assert (figure.env, figure.real) == ("ClusteredBAI-MovieLens-v0", True)
     assert "real data" in figure.source
     assert set(out["fig1f"].rows["n_arms"]) == {6}
+
+
+@pytest.mark.parametrize("name", list(FIGURES))
+def test_quick_runs_play_two_points_on_one_instance(name: str) -> None:
+    figure = FIGURES[name]
+    cells = figure.short().cells
+    assert len({cell[figure.x] for cell in cells}) == 2
+    assert len(cells) <= 2 * len({cell.get(figure.panel) for cell in figure.cells})
 
 
 def test_bad_requests_say_what_is_known(tmp_path: Path) -> None:
