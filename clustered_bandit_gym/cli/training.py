@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import Literal
 
 import typer
 
-from clustered_bandit_gym.cli.app import Several, command, settings_of
+from clustered_bandit_gym.cli.app import Several, command, is_quick, settings_of
 
 
 @command("train")
@@ -32,7 +31,7 @@ def train(
     from clustered_bandit_gym.policies.learned.training import train as run_train
 
     settings = settings_of({"algo": algo, "steps": steps, "seed": seed}, set_)
-    if os.environ.get("CLUSTERED_BANDIT_QUICK"):
+    if is_quick():
         settings = {"n_steps": 16, **settings, "steps": min(steps, 2000)}
     run_train(env, out, overwrite=overwrite, progress=not quiet, **settings)
     player = shlex.quote(f"learned:{out}")

@@ -70,12 +70,6 @@ class Figure:
         """The settings that identify a point of the figure."""
         return [key for key in (self.x, self.panel) if key]
 
-    def short(self) -> Figure:
-        """The first two points of the figure, on one instance."""
-        few = sorted({cell[self.x] for cell in self.cells})[:2]
-        cells = (c for c in self.cells if c[self.x] in few and not c.get("instance_seed"))
-        return replace(self, cells=tuple(cells))
-
     def on(self, data: str | None) -> Figure:
         """The figure on the user's data, or on the stand-in if there are none."""
         if not self.dataset:

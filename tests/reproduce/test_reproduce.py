@@ -10,7 +10,6 @@ import pytest
 
 from clustered_bandit_gym.harness.store import Store
 from clustered_bandit_gym.reproduce import reproduce
-from clustered_bandit_gym.reproduce.figures import FIGURES
 
 
 def columns(folder: Path, name: str) -> pd.DataFrame:
@@ -77,14 +76,6 @@ def test_real_data_take_the_place_of_the_stand_in(tmp_path: Path) -> None:
     assert (figure.env, figure.real) == ("ClusteredBAI-MovieLens-v0", True)
     assert "real data" in figure.source
     assert set(out["fig1f"].rows["n_arms"]) == {6}
-
-
-@pytest.mark.parametrize("name", list(FIGURES))
-def test_quick_runs_play_two_points_on_one_instance(name: str) -> None:
-    figure = FIGURES[name]
-    cells = figure.short().cells
-    assert len({cell[figure.x] for cell in cells}) == 2
-    assert len(cells) <= 2 * len({cell.get(figure.panel) for cell in figure.cells})
 
 
 def test_bad_requests_say_what_is_known(tmp_path: Path) -> None:
