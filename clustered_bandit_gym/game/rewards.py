@@ -80,7 +80,7 @@ class Gaussian(RewardModel):
         out = rng.standard_normal(np.broadcast(clusters, arms, times).shape)
         out /= np.sqrt(times)
         out *= self.sigma
-        out += _means_at(means, clusters, arms)
+        out += means[clusters, arms]
         return out
 
     def single(self, rng: Rng, means: Floats, cluster: Any, arm: Any) -> float:
@@ -95,7 +95,7 @@ class Bernoulli(RewardModel):
     values = read_only(np.array([0.0, 1.0]))
 
     def counts(self, rng: Rng, means: Floats, clusters: Ints, arms: Ints, times: Times) -> Ints:
-        ones = _binomial(rng, times, _means_at(means, clusters, arms))
+        ones = _binomial(rng, times, means[clusters, arms])
         return np.stack([times - ones, ones], axis=-1)
 
     def check_means(self, means: Floats | None) -> Floats:
@@ -171,14 +171,6 @@ class Categorical(RewardModel):
     def single(self, rng: Rng, means: Floats, cluster: Any, arm: Any) -> float:
         index = np.count_nonzero(rng.random() >= self._cumulative[cluster, arm])
         return float(self.support[index])
-
-
-def _means_at(means: Floats, clusters: Ints, arms: Ints) -> Floats:
-    """`means[clusters, arms]`."""
-    if np.ndim(clusters) == np.ndim(arms) == 2 and clusters.shape[1] == arms.shape[0] == 1:
-        # A grid of agents and arms, row by row: the draws of a large play are 15% faster.
-        return means.take(arms[0], axis=1).take(clusters[:, 0], axis=0)
-    return means[clusters, arms]
 
 
 def _binomial(rng: Rng, n: Times, p: Floats) -> Ints:

@@ -77,8 +77,9 @@ def elimination(
     estimates = np.zeros(active.shape)
     # Agents that have all arms draw a grid; those that have lost one draw the cells that are left.
     sizes = active.sum(axis=1)
-    whole = np.flatnonzero((sizes == arms.size) & (sizes > 1))
-    row, column = _cells(active, np.flatnonzero((sizes < arms.size) & (sizes > 1)))
+    complete = sizes == arms.size
+    whole = np.flatnonzero(complete & (sizes > 1))
+    row, column = np.nonzero(active & (~complete & (sizes > 1))[:, None])
     each = within is not None  # one number for all agents is drawn faster
     r = 0
     while (whole.size or row.size) and r < rounds:
@@ -86,14 +87,11 @@ def elimination(
         times = round_size(sizes if each else arms.size, gamma, r, block.problem.sigma)
         if row.size:
             averages = block.pull(row, arms[column], times[row] if each else times)
+            best = np.full(len(block), -np.inf)
+            np.maximum.at(best, row, averages)
+            kept = averages >= best[row] - 2.0**-r
             estimates[row, column] = averages
-            first = np.flatnonzero(np.diff(row, prepend=-1))  # the first cell of each agent
-            best = np.maximum.reduceat(averages, first)
-            cells = np.diff(first, append=row.size)
-            kept = averages >= np.repeat(best - 2.0**-r, cells)
             active[row, column] = kept
-            left = np.add.reduceat(kept, first, dtype=np.int64)
-            kept &= np.repeat(left > 1, cells)
             row = row[kept]
             column = column[kept]
         if whole.size:
@@ -103,18 +101,15 @@ def elimination(
             complete = kept.all(axis=1)
             if not complete.all():
                 active[whole] = kept
-                lost = whole[~complete]
-                i, found = _cells(active, lost[active[lost].sum(axis=1) > 1])
-                row = np.concatenate([row, i])
+                i, found = np.nonzero(kept & ~complete[:, None])
+                row = np.concatenate([row, whole[i]])
                 column = np.concatenate([column, found])
                 whole = whole[complete]
+        if row.size:
+            unsettled = np.bincount(row)[row] > 1
+            row = row[unsettled]
+            column = column[unsettled]
     return active, estimates
-
-
-def _cells(active: Bools, rows: Ints) -> tuple[Ints, Ints]:
-    """Row and column of every cell that is active in `rows` of the table, row after row."""
-    i, column = np.nonzero(active[rows])
-    return rows[i], column
 
 
 def _alone(block: Block, arms: Ints, gamma: float, rounds: float) -> tuple[Bools, Floats]:

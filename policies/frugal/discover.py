@@ -27,6 +27,7 @@ from clustered_bandit_gym.game.payloads import (
     Symbol,
 )
 from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Stuck, recall, top_up
+from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
 
@@ -176,7 +177,8 @@ def shown_distinct(
         of_arms = np.maximum(np.abs(mean[a] - mean[b]) - off[a] - off[b], 0) / sigma
         arm = (of_arms * np.sqrt(n)).argmax(axis=1)
         apart = of_arms[np.arange(arm.size), arm]
-        open_ = scales.pair_evidence(apart, n[arm], n[arm]) < levels.distinct
+        rho, log_weight = scales.at(n[arm])
+        open_ = pair_evidence(apart, n[arm], n[arm], rho) + log_weight < levels.distinct
         noise = np.sqrt(2 * variance.mean() / n)
         if not open_.any():
             return RoughMeans(mean, sigma * noise)

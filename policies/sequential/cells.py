@@ -88,9 +88,9 @@ class Cells:
         `b` is a cell of `other`, a table of the same kind, where one is given. `level` is positive.
         """
         other = self if other is None else other
-        (n_a, mean_a) = self._take(a)
-        (n_b, mean_b) = other._take(b)
-        d = (mean_b + shift - mean_a) / self.sigma
+        n_a = self.n[a]
+        n_b = other.n[b]
+        d = (other.mean[b] + shift - self.mean[a]) / self.sigma
         level = np.broadcast_to(level, d.shape)
         # Mixing costs something, so what does not even reach the level without it is not looked at.
         hope = (d > 0) & (0.5 * d * d * (n_a * n_b) > level * (n_a + n_b))
@@ -102,11 +102,6 @@ class Cells:
             needed = level[hope] - weight
             shown[hope] = half_normal_pair_reaches(d[hope], n_a, n_b, rho, needed)
         return shown
-
-    def _take(self, at: At) -> tuple[Floats, Floats]:
-        """(P,) pulls and averages of cells; a fifth of the time of two indices for each."""
-        place = at[0] * self.n.shape[1] + at[1]
-        return self.n.take(place), self.mean.take(place)
 
     def shows_worse(self, rows: Ints, arm: Ints, shift: float, level: Any, among: Bools) -> Bools:
         """(n, K) arms of `among` (n, K) shown to be less than arm[i] plus `shift` at rows[i].

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from clustered_bandit_gym._types import Floats
-from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence, tuned_rho
+from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
 
 #: A scale is used from this many times its ρ on, and the next is `RATIO` times larger. At the levels
 #: of interest n/ρ from 20 to 640 is within a nat of the best ρ, so one of them always is.
@@ -41,14 +41,3 @@ class Scales:
         steps = np.log(n / (FROM * self.rho[0])) / np.log(RATIO)
         level = np.clip(steps, 0, self.rho.size - 1).astype(np.int64)
         return self.rho[level], np.log(self.weight)[level]
-
-    def pair_evidence(self, difference: Any, n_a: Any, n_b: Any) -> Floats:
-        """Log-evidence against equal means of two arms whose averages differ by `difference` after
-        n_a and n_b pulls.
-
-        `boundaries.pair_evidence` at the scale that suits the smaller number of pulls, plus the
-        logarithm of its weight. Arguments broadcast, pulls are positive. For "the means differ by
-        s" pass the difference minus s.
-        """
-        rho, log_weight = self.at(np.minimum(n_a, n_b))
-        return pair_evidence(difference, n_a, n_b, rho) + log_weight

@@ -43,15 +43,8 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> Bools:
     one_arm = level + np.log(4 * difference.shape[1])
     shown = cells.shows((low, arm), (high, arm), 0.0, one_arm)
     all_arms = level + np.log(2 * 8)
-    half = 0.5 * distance.sum(axis=1)
     for rho in 16 * 8.0 ** np.arange(8.0):
-        # ñ = n/(1 + ρ/n), so the evidence is at most what the arm with most pulls would make of it.
-        most = half / (1 + rho / cells.n.max())
-        price = 0.5 * np.log1p(cells.n / rho).sum(axis=1)
-        hope = ~shown & (most - price[a] - price[b] >= all_arms)
-        if hope.any():
-            together = pair_evidence(difference[hope], n_a[hope], n_b[hope], rho).sum(axis=1)
-            shown[hope] = together >= all_arms[hope]
+        shown |= pair_evidence(difference, n_a, n_b, rho).sum(axis=1) >= all_arms
     return shown
 
 

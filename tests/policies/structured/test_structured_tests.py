@@ -13,6 +13,7 @@ from scipy.stats import binom
 from structured_tables import RARE, representatives
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.best_arms import PullPlan, resolve
 from clustered_bandit_gym.policies.structured.budget import Budgets
@@ -50,7 +51,8 @@ def test_pair_evidence_is_one_term_of_the_mixture_over_scales(
     terms = [
         least(rho) + math.log(weight) for rho, weight in zip(scales.rho, scales.weight, strict=True)
     ]
-    value = float(scales.pair_evidence(difference, n_a, n_b))
+    rho, log_weight = scales.at(min(n_a, n_b))
+    value = float(pair_evidence(difference, n_a, n_b, rho) + log_weight)
     assert min(abs(value - term) for term in terms) < 1e-6 * (1 + abs(value))
     assert value <= logsumexp(terms) + 1e-9
     # Not a term chosen at random: near the threshold it loses little beside the best one.
