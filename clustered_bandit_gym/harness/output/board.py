@@ -70,7 +70,7 @@ class Board(Document):
     def load(cls, folder: FilePath) -> Board:
         """The board of a store's folder, without trials of code that has changed since."""
         with Store(folder, create=False) as store:
-            board = cls(list(store.stream()))
+            board = cls(pd.DataFrame(store.columns()))
         if board.trials.empty:
             raise UserError(f"{folder} holds no finished trials")
         return board
