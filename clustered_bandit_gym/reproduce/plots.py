@@ -17,12 +17,12 @@ def plot(figure: Figure, rows: pd.DataFrame, folder: Path) -> Canvas:
     """Write ``<name>.png`` to `folder`; returns the Matplotlib figure."""
     settings = rows["env_kwargs"].map(lambda own: {**own, "instance_seed": None})
     summary = Board(rows.assign(env_kwargs=settings)).summary
-    if figure.over_instances:
-        summary = over_instances(figure, summary, rows)
     # A setting with one value has no column on a board.
     for key in figure.keys:
         if key not in summary:
             summary[key] = rows[key].iloc[0]
+    if figure.over_instances:
+        summary = over_instances(figure, summary, rows)
     panels = rows[figure.panel].nunique() if figure.panel else 1
     canvas = plot_board(
         summary,
@@ -55,9 +55,9 @@ def over_instances(figure: Figure, summary: pd.DataFrame, rows: pd.DataFrame) ->
 def caption(figure: Figure, rows: pd.DataFrame) -> str:
     """Data set, δ, trials, and what marks and bars are."""
     counts = rows[rows["policy"].isin(SCHEMES)].groupby([*figure.keys, "policy"]).size()
-    marks = "mean; bar: 95% t interval, where longer than the mark"
+    marks = "mean; visible bars: 95% t interval"
     if figure.over_instances:
-        marks = "median over instances; bar: quartiles, where longer than the mark"
+        marks = "median over instances; visible bars: quartiles"
     if figure.measure == "cost":
         marks = marks.partition(";")[0]
     real = "" if figure.real else " (stand-in, not the real data)"

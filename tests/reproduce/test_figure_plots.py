@@ -38,7 +38,7 @@ def test_medians_over_fixed_instances(rows: pd.DataFrame, tmp_path: Path) -> Non
     assert (tmp_path / "mine.png").stat().st_size > 5000
     assert canvas.get_suptitle().replace("\n", " ") == (
         "Data set 9: pulls against N (stand-in, not the real data); δ = 1e-10, 6 trials of a scheme "
-        "per mark; median over instances; bar: quartiles, where longer than the mark"
+        "per mark; median over instances; visible bars: quartiles"
     )
     (ax,) = canvas.axes
     for policy in ("naive", "bai-cl"):
@@ -55,7 +55,7 @@ def test_means_and_verdicts(rows: pd.DataFrame, tmp_path: Path) -> None:
     one = one.assign(outcome=np.where(one["policy"] == "bai-cl", "wrong", one["outcome"]))
     figure = replace(FIGURE, cells=({"n_agents": 4}, {"n_agents": 12}), real=True)
     canvas = plot(figure, one, tmp_path)
-    assert "mean; bar: 95% t interval" in canvas.get_suptitle().replace("\n", " ")
+    assert "mean; visible bars: 95% t interval" in canvas.get_suptitle().replace("\n", " ")
     means = one[one["policy"] == "naive"].groupby("n_agents")["pulls"].mean()
     assert heights(canvas.axes[0], "naive") == pytest.approx(means.tolist())
     labels = [text.get_text() for text in canvas.legends[0].get_texts()]

@@ -96,7 +96,7 @@ class Measure(NamedTuple):
         return self.words.partition(";")[0]
 
 
-BAR = "bar: 95% interval, where longer than the mark"
+BAR = "visible bars: 95% interval"
 _MEASURES = {
     "pulls": Measure("pulls_mean", "pulls_low", "pulls_high", f"mean; {BAR}"),
     "communication": Measure("cost_mean", name="communication cost"),

@@ -83,7 +83,7 @@ def test_picture_of_a_board(small: cbg.Board, tmp_path: Path, suffix: str) -> No
         "BAI-Cl",
         "empirical:n=1",
         "communication cost (mean)",
-        "bar: 95% interval",
+        "visible bars: 95% interval",
         "5 trials of each policy",
     ):
         assert name in texts(figure)
@@ -191,7 +191,7 @@ def test_heavy_tails_are_drawn_as_medians() -> None:
     )
     ax = board.plot().axes[0]
     assert joined(ax)[style_of("naive").colour][0][1] == [34.5, 34.5]
-    assert ax.get_ylabel() == "pulls (median; bar: 95% interval, where longer than the mark)"
+    assert ax.get_ylabel() == "pulls (median; visible bars: 95% interval)"
     busiest = board.plot(panel="busiest").axes[0].get_ylabel()
     assert busiest == "pulls of the busiest agent (median)"
 
