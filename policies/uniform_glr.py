@@ -10,7 +10,7 @@ import numpy as np
 from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.federation import Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex
-from clustered_bandit_gym.policies.sequential.cells import block_cells, leaders
+from clustered_bandit_gym.policies.sequential.cells import block_cells, leaders, not_shown_worse
 from clustered_bandit_gym.policy import Policy
 
 
@@ -56,8 +56,8 @@ class UniformGLR(Policy):
                     clear = cells.shows((rows, second), (rows, leader), epsilon, level)
                     # Where the runner-up is not shown worse, no arm is tried.
                     others &= clear[:, None]
-                    shown = cells.shows_worse(rows, leader, epsilon, level, others)
-                    clear &= (shown == others).all(axis=1)
+                    open_ = not_shown_worse(cells, rows, leader, epsilon, level, others)
+                    clear &= ~open_.any(axis=1)
                 else:
                     needed = (1 + 1 / n) * (log1p(n) / 2 + level)
                     clear = statistic(means, n, epsilon) > needed

@@ -25,7 +25,7 @@ def audit(
     max_pulls: int | None = None,
     max_seconds: float | None = None,
     out: Path | None = None,
-    format_: Literal["text", "csv", "json"] = "text",
+    format_: Literal["text", "json"] = "text",
     replays: int = 1,
     quiet: bool = False,
 ) -> None:

@@ -18,7 +18,11 @@ from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quanti
 from clustered_bandit_gym.policies.frugal.discover import RoughMeans, float32_error, stand_out
 from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, recall, top_up
 from clustered_bandit_gym.policies.sequential.boundaries import tuned_rho
-from clustered_bandit_gym.policies.sequential.cells import BettingCells, leader_pulls
+from clustered_bandit_gym.policies.sequential.cells import (
+    BettingCells,
+    leader_pulls,
+    not_shown_worse,
+)
 
 
 # References: means at representatives, from which thresholds for agents are made.
@@ -103,8 +107,8 @@ def accept(block: Block, arms: Ints, levels: Levels, level: float) -> Ints:
     while goal.any():
         top_up(block, cells, goal, arms)
         leader = cells.mean.argmax(axis=1)
-        left = cells.left(rows, leader, levels.eta, level, everything)
-        goal = np.where(left, (1 + SETTINGS.look) * cells.n, 0.0)
+        open_ = not_shown_worse(cells, rows, leader, levels.eta, level, everything)
+        goal = np.where(open_, (1 + SETTINGS.look) * cells.n, 0.0)
         n_leader = cells.n[rows, leader]
         most = leader_pulls(goal)
         goal[cells.n > 2 * n_leader[:, None]] = 0  # these wait for the leader

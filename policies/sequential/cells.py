@@ -115,12 +115,6 @@ class Cells:
         shown[index, other] = self.shows((own, other), (own, arm[index]), shift, level)
         return shown
 
-    def left(self, rows: Ints, arm: Ints, shift: float, level: Any, among: Bools) -> Bools:
-        """(n, K) arms of `among` other than arm[i] for which that is not shown."""
-        others = among.copy()
-        others[np.arange(rows.size), arm] = False
-        return others & ~self.shows_worse(rows, arm, shift, level, others)
-
     def not_yet_close(
         self, row: Ints, arm: Ints, leader: Ints, live: Bools, eta: float, level: Any
     ) -> tuple[Ints, Ints, Bools]:
@@ -139,7 +133,7 @@ class Cells:
         near |= arm == leader[row]
         row = row[near]
         arm = arm[near]
-        return row, arm, self.left(row, arm, eta, level[row], live[row])
+        return row, arm, not_shown_worse(self, row, arm, eta, level[row], live[row])
 
     def side(self, bound: Floats, up: Bools, worth: Floats, rho: Floats) -> Floats:
         """(R,) evidence that the mean of the first column is above (`up`) or below `bound`, in nats.
@@ -251,6 +245,15 @@ class BettingCells(Cells):
     @property
     def memory(self) -> Floats:
         return self.counts.copy()
+
+
+def not_shown_worse(
+    tests: Any, rows: Ints, arm: Ints, shift: float, level: Any, among: Bools
+) -> Bools:
+    """(n, K) arms of `among` (n, K) other than arm[i] that `tests`, cells or walks, do not show to
+    be less than arm[i] plus `shift` at rows[i]."""
+    others = among & (np.arange(among.shape[1]) != arm[:, None])
+    return others & ~tests.shows_worse(rows, arm, shift, level, others)
 
 
 def leaders(mean: Floats, among: Bools) -> Ints:

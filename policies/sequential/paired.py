@@ -16,7 +16,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import half_normal, tuned_rho
-from clustered_bandit_gym.policies.sequential.cells import Cells
+from clustered_bandit_gym.policies.sequential.cells import Cells, not_shown_worse
 
 #: Gaps in units of σ for which the mixture is tuned, and their weights: the evidence is valid
 #: whatever the gap is, and largest for gaps near one of these.
@@ -125,7 +125,6 @@ def all_close(
             break
         arm = lowest_first[close, place]
         others = active[close] & active[close, arm, None]
-        others[np.arange(close.size), arm] = False
-        shown = tests.shows_worse(rows[close], arm, shift, level, others)
-        close = close[(shown == others).all(axis=1)]
+        open_ = not_shown_worse(tests, rows[close], arm, shift, level, others)
+        close = close[~open_.any(axis=1)]
     return np.isin(np.arange(rows.size), close)

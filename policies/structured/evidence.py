@@ -17,7 +17,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Array, Bools, Floats, Ints
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
-from clustered_bandit_gym.policies.sequential.cells import Cells, leaders
+from clustered_bandit_gym.policies.sequential.cells import Cells, leaders, not_shown_worse
 from clustered_bandit_gym.policies.structured.budget import ClusterWeights, nats
 from clustered_bandit_gym.policies.structured.representatives import Record, Representatives
 from clustered_bandit_gym.policies.structured.tuning import TUNING
@@ -76,14 +76,14 @@ def settle(
     live = record.live[rows]
     hopeful = live & among
     guess = leaders(record.mean[rows], hopeful)
-    left = live
+    open_ = live
     enough = live.sum(axis=1) == 1
     if shift > 0:
-        left = record.cells.left(rows, guess, shift, record.to_beat[rows], live)
-        enough |= ~left.any(axis=1) & (record.settled[rows] < 0)
+        open_ = not_shown_worse(record.cells, rows, guess, shift, record.to_beat[rows], live)
+        enough |= ~open_.any(axis=1) & (record.settled[rows] < 0)
     enough &= hopeful.any(axis=1)
     record.settled[rows[enough]] = guess[enough]
-    return guess, left
+    return guess, open_
 
 
 # Events 1 and 2: the live sets of the representatives, and which of them are distinct.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from clustered_bandit_gym.harness.output.escape import csv_text, plain
+from clustered_bandit_gym.harness.output.escape import plain
 from clustered_bandit_gym.harness.output.tables import Document, Table
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
 from clustered_bandit_gym.harness.scoring.verdict import Word
@@ -114,10 +114,6 @@ class AuditReport(Document):
             apart = _table("Misspecified problems: reported, not scored", self.misspecified)
             tables.append(apart._replace(cells=apart.cells.drop(columns="verdict")))
         return f"Audit of {self.policy}, δ = {self.delta:g}", tables, self.text.split("\n")
-
-    def to_csv(self) -> str:
-        """The cells as CSV. No field is a formula of a spreadsheet."""
-        return csv_text(self.cells)
 
     def to_json(self) -> str:
         """The report as JSON: policy, verdict, what was asked for, one object per cell."""
