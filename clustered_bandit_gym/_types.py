@@ -1,7 +1,5 @@
 """Types used throughout."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

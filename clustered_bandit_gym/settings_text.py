@@ -13,8 +13,9 @@ _WORDS = {"true": True, "false": False, "none": None}
 
 def parse_value(text: str) -> Any:
     """true, false, none (in any case), JSON, a number of Python, or else the text itself."""
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
+    word = text.lower()
+    if word in _WORDS:
+        return _WORDS[word]
     for read in (json.loads, int, float):  # int and float also take 1_000, .5 and inf
         try:
             return read(text)

@@ -47,7 +47,3 @@ def __getattr__(name: str) -> Any:
     if name in _CLASSES:
         return resolve_name(_CLASSES[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_CLASSES})

@@ -91,10 +91,11 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         self._broadcasts = communication == "broadcast"
         #: How many agents each one knows of.
         self._known = len(self.possible_agents) if self._broadcasts else 1
-        # One space object for each agent: a space carries its own generator for sampling.
-        self._observation_spaces = {name: self._space() for name in self.possible_agents}
+        # Space objects of its own for each agent: a space carries a generator for sampling.
         actions = 2 * self.n_arms + 1
-        self._action_spaces = {name: spaces.Discrete(actions) for name in self.possible_agents}
+        self._spaces = {
+            name: (self._space(), spaces.Discrete(actions)) for name in self.possible_agents
+        }
 
     def _space(self) -> Space:
         k = self.n_arms
@@ -107,10 +108,10 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         return spaces.Dict(parts)
 
     def observation_space(self, agent: str) -> Space:
-        return self._observation_spaces[agent]
+        return self._spaces[agent][0]
 
     def action_space(self, agent: str) -> spaces.Discrete:
-        return self._action_spaces[agent]
+        return self._spaces[agent][1]
 
     @property
     def federation(self) -> Federation:

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import _lru_cache_wrapper, cache, lru_cache, partial
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any, NoReturn
@@ -183,18 +184,22 @@ def is_installed(file: str) -> bool:
     return is_own(file) or standard or bool(third_party)
 
 
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function, and of those inside of it."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from codes(inner)
+
+
 def imports_of(code: CodeType) -> Iterator[str]:
     """The modules and names that a function, and those inside of it, import while they run."""
-    name = ""
-    for step in dis.get_instructions(code):
+    for step in chain.from_iterable(map(dis.get_instructions, codes(code))):
         if step.opname == "IMPORT_NAME":
             name = step.argval
             yield name
         elif step.opname == "IMPORT_FROM":
             yield f"{name}.{step.argval}"
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from imports_of(inner)
 
 
 # --- how it is copied -----------------------------------------------------------------------------

@@ -35,8 +35,8 @@ def count_bits(numbers: Ints) -> Ints:
     """Bits of the Elias δ code of whole numbers 1..2**53: prefix-free, so neither side need know a
     range. e + 2⌊log2(e + 1)⌋ + 1 for numbers from 2^e on; 1 bit for 1.
     """
-    _, lengths = np.frexp(np.asarray(numbers, dtype=np.float64))  # e + 1
-    _, lengths_of_lengths = np.frexp(lengths.astype(np.float64))
+    _, lengths = np.frexp(numbers)  # e + 1
+    _, lengths_of_lengths = np.frexp(lengths)
     return np.asarray(lengths + 2 * lengths_of_lengths - 2, dtype=np.int64)
 
 

@@ -30,8 +30,6 @@ def whole_times(times: ArrayLike) -> Ints:
     if isinstance(times, int | np.integer) and not isinstance(times, bool):
         # Exact, whatever a subclass of int says of itself.
         times = min(operator.index(times), MAX_TIMES + 1)
-        if 1 <= times <= MAX_TIMES:
-            return np.array(times)
     array = np.asarray(times)
     if array.size and (array.dtype.kind not in "iu" or array.min() < 1):
         raise UserError(f"times must be whole numbers >= 1, got {times}")
@@ -69,8 +67,8 @@ class Simulator:
 
     def draw(self, agents: Ints, arms: Ints, times: Times, kind: Kind = "averages") -> Array:
         law = self._rewards.average if kind == "averages" else self._rewards.counts
-        clusters = np.asarray(self._clusters.take(agents))
-        return np.asarray(law(self._rng, self._means, clusters, arms, times))
+        clusters = self._clusters.take(agents)
+        return law(self._rng, self._means, clusters, arms, times)
 
     def single(self, agent: int, arm: int) -> float:
         cluster = self._clusters.item(agent)  # plain ints are the fastest index
@@ -91,6 +89,10 @@ class CellByCell(ABC):
     def draw_cell(self, agent: int, arm: int, n: int, kind: Kind) -> Any:
         """`n` pulls of an arm at an agent."""
 
+    def single(self, agent: int, arm: int) -> float:
+        """One pull."""
+        return float(self.draw_cell(agent, arm, 1, "averages"))
+
 
 class Steps(CellByCell):
     """Draws every pull by a call `step(agent, arm)` that returns the reward.
@@ -101,11 +103,11 @@ class Steps(CellByCell):
     """
 
     def __init__(self, step: Callable[[int, int], float], values: Floats | None) -> None:
-        self.single = step
+        self._step = step
         self._values = values
 
     def draw_cell(self, agent: int, arm: int, n: int, kind: Kind) -> Any:
-        rewards = [self.single(agent, arm) for _ in range(n)]
+        rewards = [self._step(agent, arm) for _ in range(n)]
         if kind == "averages":
             return sum(rewards) / n
         assert self._values is not None
@@ -132,6 +134,3 @@ class OwnStreams(CellByCell):
 
     def draw_cell(self, agent: int, arm: int, n: int, kind: Kind) -> Any:
         return self._of(agent, arm).draw(np.array(agent), np.array(arm), n, kind)
-
-    def single(self, agent: int, arm: int) -> float:
-        return self._of(agent, arm).single(agent, arm)

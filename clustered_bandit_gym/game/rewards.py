@@ -182,7 +182,7 @@ def _binomial(rng: Rng, n: Times, p: Floats) -> Ints:
     deviation.
     """
     if np.max(n) <= 10**9:
-        return np.asarray(rng.binomial(n, p))
+        return rng.binomial(n, p)
     trials, p = np.broadcast_arrays(n, p)
     flip = p > 0.5
     rare = np.where(flip, 1 - p, p)

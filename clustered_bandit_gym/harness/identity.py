@@ -23,11 +23,12 @@ import marshal
 import os
 import platform
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import _lru_cache_wrapper, cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import distributions, version
 from importlib.util import find_spec, resolve_name
+from itertools import chain
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar
@@ -41,6 +42,7 @@ from clustered_bandit_gym.game.isolation import (
     GENERATORS,
     Copier,
     cached_again,
+    codes,
     home,
     imports_of,
     is_foreign,
@@ -278,20 +280,13 @@ class _Writer(Copier):
 def _state(function: FunctionType) -> list[Any]:
     """The values that a function refers to. Raises `Unhashable` if it reaches beyond them."""
     # The names of `import a.b` are one text.
-    names = {name for text in _names(function.__code__) for name in text.split(".")}
+    texts = chain.from_iterable(code.co_names for code in codes(function.__code__))
+    names = {name for text in texts for name in text.split(".")}
     if outside := names & _OUTSIDE:
         raise _reaches_out(function.__qualname__, min(outside))
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     used = [function.__globals__[name] for name in sorted(names & function.__globals__.keys())]
     return [function.__defaults__, function.__kwdefaults__, function.__dict__, cells, used]
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """The names in the code of a function, and of those inside of it."""
-    yield from code.co_names
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield from _names(one)
 
 
 def _reaches_out(user: str, found: str) -> Unhashable:

@@ -72,8 +72,7 @@ class Work:
         stepwise: bool = False,
         on_error: Callable[[BaseException], object] | None = None,
     ) -> Row:
-        """The row of a task. `on_error` is called with the exception that ended the play, if one
-        did."""
+        """The row of a task; `on_error` gets the exception that ended the play, if one did."""
         row = self._identity(task, stepwise)
         policy = self.players[task.player][1]
         seeds = trial_seeds(self.seed, task.trial)

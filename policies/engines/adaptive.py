@@ -74,9 +74,9 @@ def adaptive(
     nats = -np.log(min(gamma / events, 0.5))
     cells = block_cells(block, k, Scales(800 * nats, np.exp(-nats)))
     walks = walks_of(cells)
-    tests: list[tuple[PairedWalks | Cells, float]] = [(walks, nats)]
+    tests: list[tuple[PairedWalks | Cells, float]] = [(walks, nats - cells.bets * np.log(PLAIN))]
     if cells.bets:
-        tests = [(walks, nats - np.log(PLAIN)), (cells, nats - np.log(1 - PLAIN))]
+        tests.append((cells, nats - np.log(1 - PLAIN)))
     running = np.arange(n)
     # Before this many pulls only gaps beyond about 3σ could show.
     times = np.full((n, k), ceil(nats / 2))

@@ -147,7 +147,7 @@ def find_height(
     if eta < levels.least:
         return ()
     low, high, least = order_references(federation, reps, best[:, None], 0.8 * eta, levels)
-    height = float(high.max()) - eta
+    height = high.max() - eta
     about_equal = low.min() >= height + eta / 2
     return levels.threshold(height, height + eta, least.max(), n) if about_equal else ()
 

@@ -156,8 +156,7 @@ class Board(Document):
         return str(self.summary.to_json(orient="records", indent=1))
 
     def export(self, path: FilePath) -> Path:
-        """Write the trials as CSV, nested values as JSON text. No cell is a formula of a
-        spreadsheet."""
+        """Write the trials as CSV, nested values as JSON text, no cell as a formula."""
         path = Path(path)
         path.write_text(csv_text(self.trials), encoding="utf-8")
         return path

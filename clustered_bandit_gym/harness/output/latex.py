@@ -35,8 +35,7 @@ _TABLE = r"""\begin{{{float}}}
 def pulls_table(
     summary: pd.DataFrame, varied: list[str], facts: list[str], *, ci: bool, bold_best: bool
 ) -> str:
-    """One row per policy, by its display name, and one column per combination of the varied
-    settings.
+    """One row per policy, by its display name, and one column per combination of settings.
 
     Medians where a tail is heavy; `ci` adds intervals, `bold_best` prints the fewest pulls of a
     column in bold. A mean with unfinished trials is a lower bound, and never the best.

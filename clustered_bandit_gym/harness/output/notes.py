@@ -13,8 +13,7 @@ from clustered_bandit_gym.harness.scoring.summary import FAILED, UNFINISHED
 def notes_of(
     summary: pd.DataFrame, varied: list[str], trials: pd.DataFrame, missing: int
 ) -> list[str]:
-    """The notes of a board with this summary of these trials, of which `missing` more were asked
-    for."""
+    """The notes of a board of these trials; `missing` more were asked for and not played."""
     summary = summary.assign(where=places(summary, varied))
     notes = []
     if missing:
@@ -55,9 +54,8 @@ def notes_of(
             "statement on every instance."
         )
     heavy = summary[summary["heavy_tail"]]
-    centre = "mean with Student's t interval"
-    if len(heavy):
-        centre = "median with an interval from its order statistics"
+    order = "median with an interval from its order statistics"
+    centre = order if len(heavy) else "mean with Student's t interval"
     notes += [
         f"pulls: {centre}. vs naive, vs bound, where shown: geometric means over "
         "trials of the ratio within a trial; the bound is a lower bound on the expected pulls of "

@@ -16,8 +16,7 @@ from clustered_bandit_gym.harness.output.escape import plain
 
 
 class Table(NamedTuple):
-    """A title and cells of text; the first `places` columns say where: settings that were
-    varied."""
+    """A title and cells of text; the first `places` columns are settings that were varied."""
 
     title: str
     cells: pd.DataFrame

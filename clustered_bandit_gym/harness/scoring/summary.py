@@ -35,19 +35,12 @@ FAILED = tuple(name for name in UNFINISHED if name != "budget")
 
 
 def frame(rows: Sequence[Values] | pd.DataFrame) -> pd.DataFrame:
-    """The rows as a data frame. Unfinished trials have no `correct`: it is missing, neither true
-    nor false."""
+    """The rows as a data frame; in unfinished trials `correct` is missing."""
     table = pd.DataFrame(rows)
     if table.empty:
         return table
-    types = {
-        "correct": "boolean",
-        "wrong_agents": "Int64",
-        "clustering_errors": "Int64",
-        "arm_errors": "Int64",
-        "bound": "float64",
-    }
-    return table.astype(types)
+    counts = dict.fromkeys(["wrong_agents", "clustering_errors", "arm_errors"], "Int64")
+    return table.astype({"correct": "boolean", "bound": "float64"} | counts)
 
 
 def cells_of(trials: pd.DataFrame) -> pd.Series:

@@ -331,6 +331,7 @@ def test_heavy_tails_lead_with_the_median(browser: Any, awkward: Path) -> None:
 def test_means_of_unfinished_trials_are_lower_bounds_as_on_the_board(
     browser: Any, awkward: Path
 ) -> None:
+    resize(browser, 1400)
     browser.get(awkward.as_uri())
     policies = column(browser, 1)
     heads = [th.text for th in browser.find_elements("css selector", "#board th")]
