@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Array, Ints, Shape
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.checks import increasing, indices, read_only, whole
+from clustered_bandit_gym.game.checks import check_choice, increasing, indices, read_only, whole
 
 
 def bits_for(size: int) -> int:
@@ -237,9 +237,7 @@ class Quantised(Payload):
         up = self.grid[np.searchsorted(self.grid, exact, side="left")]
         down = self.grid[np.searchsorted(self.grid, exact, side="right") - 1]
         rounded = {"up": up, "down": down, "nearest": np.where(up - exact < exact - down, up, down)}
-        if rounding not in rounded:
-            raise UserError(f"rounding must be 'up', 'down' or 'nearest', got {rounding!r}")
-        self.values = read_only(rounded[rounding])
+        self.values = read_only(rounded[check_choice("rounding", rounding, tuple(rounded))])
         self.rounding = rounding
         self.bits = bits_for(self.grid.size ** math.prod(exact.shape[1:]))
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.checks import whole
+from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.seeds import root_seed
 from clustered_bandit_gym.harness.dask_backend import play_on_dask
 from clustered_bandit_gym.harness.output.board import Board
@@ -199,8 +199,7 @@ def check_backend(
             "max_seconds must be positive, and needs processes of this machine instead of Dask; "
             f"got {max_seconds}"
         )
-    if backend not in (None, "processes", "dask"):
-        raise UserError(f"unknown backend {backend!r}; choose one of processes, dask")
+    check_choice("backend", backend, (None, "processes", "dask"))
     if (address is not None) != (backend == "dask"):
         raise UserError("backend='dask' needs the address of a scheduler, which needs the backend")
 

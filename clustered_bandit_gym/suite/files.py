@@ -18,6 +18,7 @@ import pandas as pd
 
 from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.harness.outcome import without_place
 from clustered_bandit_gym.harness.output.escape import markdown, plain
 from clustered_bandit_gym.harness.play import Row
@@ -112,8 +113,7 @@ def check_metadata(metadata: Values, where: str) -> None:
     if metadata.get("format") != 1:
         raise UserError(f"{where}: expected a submission of format 1")
     _check(metadata, _METADATA, where)
-    if metadata["guarantee"] not in GUARANTEES:
-        raise UserError(f"{where}: guarantee must be one of {', '.join(GUARANTEES)}")
+    check_choice(f"{where}: guarantee", metadata["guarantee"], GUARANTEES)
     if metadata["guarantee"] == "proved" and not metadata["link"]:
         raise UserError(f"{where}: link must be given where guarantee is proved")
 

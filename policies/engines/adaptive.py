@@ -18,8 +18,8 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 
 #: plan(counts, gaps, level) -> times. counts: (r, k) pulls so far; gaps: (r, k) distance to the
 #: best average in units of σ, at least `precision`, inf for an arm that is out; level: nats
-#: asked for; times: (r, k) or (r, 1) wanted pulls, at least one of every arm that is left. An arm
-#: that gets few pulls in each batch gathers hardly any evidence, however large the batches are.
+#: asked for, which plans for a single batch need; times: (r, k) or (r, 1) wanted pulls, at least
+#: one of every arm that is left: few pulls in each batch gather hardly any evidence.
 Plan = Callable[[Floats, Floats, float], Floats]
 
 #: Cells of the (agents, arms, arms) table of walks at most; larger blocks are played in parts.

@@ -13,7 +13,7 @@ from clustered_bandit_gym.policies.structured.classify import classify
 from clustered_bandit_gym.policies.structured.clusters import solve_clusters
 from clustered_bandit_gym.policies.structured.discovery import Discovery
 from clustered_bandit_gym.policies.structured.representatives import Representatives
-from clustered_bandit_gym.policy import Policy
+from clustered_bandit_gym.policy import Policy, check_choice
 
 
 class StructuredBAI(Policy):
@@ -67,10 +67,8 @@ class StructuredBAI(Policy):
     def __init__(self, share: float = 1.0, assume: str = "best-arms") -> None:
         if not 0 < share <= 1:
             raise UserError(f"share must lie in (0, 1], got {share}")
-        if assume not in ("best-arms", "clusters"):
-            raise UserError(f"assume must be 'best-arms' or 'clusters', got {assume!r}")
         self.share = share
-        self.assume = assume
+        self.assume = check_choice("assume", assume, ("best-arms", "clusters"))
 
     def solve(self, federation: FederationView) -> np.ndarray:
         reps = Representatives(federation, self.share)

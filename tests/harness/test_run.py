@@ -226,7 +226,7 @@ def test_sweep_over_a_grid_and_over_cells(tmp_path: Path) -> None:
         ({"env_id": "CartPole-v1"}, "not an environment of clustered bandits"),
         ({"no_such_setting": 3}, "no_such_setting"),
         ({"delta": 2.0}, "delta"),
-        ({"backend": "slurm"}, "unknown backend"),
+        ({"backend": "slurm"}, "backend must be one of None, 'processes', 'dask'; got 'slurm'"),
         ({"address": "tcp://x"}, "needs the backend"),
         ({"backend": "dask"}, "needs the address"),
         ({"policies": []}, "no policies are given"),

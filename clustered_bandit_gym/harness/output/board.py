@@ -12,6 +12,7 @@ import pandas as pd
 
 from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym.errors import UserError, needs_extra
+from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.harness.output.escape import csv_text, latex, plain
 from clustered_bandit_gym.harness.output.latex import equation, pulls_table
 from clustered_bandit_gym.harness.output.layout import board_tables
@@ -182,8 +183,7 @@ class Board(Document):
         with needs_extra("plots"):
             from clustered_bandit_gym.harness.output.plots import plot_board, save
 
-        if style not in (None, "paper"):
-            raise UserError(f"style must be 'paper' or None, got {style!r}")
+        check_choice("style", style, (None, "paper"))
         if self.trials.empty:
             raise UserError("there is nothing to plot: no trials")
         board = self.summary, self.varied, self.title

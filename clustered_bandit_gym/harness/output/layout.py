@@ -8,19 +8,20 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.harness.output.tables import Table, setting
 from clustered_bandit_gym.harness.scoring.numbers import DASH, interval, number
 
-#: Heads and columns of figures; most are lower bounds where trials are unfinished.
-_SCORES = {
+#: Heads and columns of the figures in the first and in the second table. Where trials are
+#: unfinished they are lower bounds, marked by "≥".
+_FIRST = {
     "mean pulls": "pulls_mean",
     "median": "pulls_median",
     "median pulls": "pulls_median",
     "vs naive": "vs_naive",
     "vs bound": "vs_bound",
 }
-_CHANNEL = {
+_SECOND = {
     "busiest agent": "pulls_max_agent",
     "cost": "cost_mean",
     "bits up": "bits_up",
@@ -48,7 +49,7 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
     tables = []
     for title, heads in (
         ("Correctness and pulls", scores),
-        ("Busiest agent's pulls, communication and time, means per trial", _CHANNEL),
+        ("Busiest agent's pulls, communication and time, means per trial", _SECOND),
     ):
         cells = texts[[*settings, "policy", *heads]]
         tables.append(Table(title, cells.loc[:, (cells != DASH).any()], len(varied)))
@@ -58,7 +59,7 @@ def board_tables(summary: pd.DataFrame, varied: list[str]) -> list[Table]:
 def _texts(row: dict[Any, Any]) -> dict[str, str]:
     """The cells of a row of the summary, by their heads."""
     mark = "≥" if row["unfinished"] else ""
-    figures = {head: number(row[name], mark) for head, name in (_SCORES | _CHANNEL).items()}
+    figures = {head: number(row[name], mark) for head, name in (_FIRST | _SECOND).items()}
     half = row["pulls_high"] - row["pulls_mean"]
     if not mark and half >= 0 and row["pulls_mean"] > 0:
         figures["mean pulls"] += f" ±{number(100 * half / row['pulls_mean'], digits=2)}%"
@@ -66,6 +67,7 @@ def _texts(row: dict[Any, Any]) -> dict[str, str]:
         low, high = row[f"{name}_low"], row[f"{name}_high"]
         if high > low and not mark:
             figures[head] += f" {interval(low, high)}"
+    # The last two replace figures that are no lower bounds.
     return figures | {
         "policy": row["policy"],
         "wrong": f"{row['errors']}/{row['trials']}",
@@ -112,8 +114,7 @@ _MEDIANS = {
 def measure_of(summary: pd.DataFrame, panel: str = "pulls") -> Measure:
     """What a panel of that name draws. Medians of pulls as soon as one mean is not to be trusted,
     so that all marks compare."""
-    if panel not in _MEASURES:
-        raise UserError(f"unknown panel {panel!r}; choose one of {', '.join(_MEASURES)}")
+    check_choice("panel", panel, tuple(_MEASURES))
     return (_MEASURES | _MEDIANS if summary["heavy_tail"].any() else _MEASURES)[panel]
 
 

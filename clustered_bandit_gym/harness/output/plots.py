@@ -24,6 +24,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from clustered_bandit_gym._types import FilePath, Floats, Values
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.harness.output.layout import Measure, axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.style import INK, style_of
 from clustered_bandit_gym.harness.scoring.summary import swept_setting
@@ -101,8 +102,7 @@ def plot_board(
 def save(figure: Figure, path: FilePath) -> None:
     """Write a figure; the suffix decides the format."""
     path = Path(path)
-    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise UserError(f"cannot write a picture to {path.name!r}; use .png, .pdf or .svg")
+    check_choice("the suffix of a picture", path.suffix.lower(), (".png", ".pdf", ".svg"))
     path.parent.mkdir(parents=True, exist_ok=True)
     # Type 42 (TrueType): conferences refuse Matplotlib's default, Type 3.
     with rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):

@@ -104,9 +104,17 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> Values:
     pulls = own["pulls"].to_numpy(dtype=float)
     largest = pulls.max() / pulls.sum() if pulls.any() else np.nan
     ratio = paired_ratio(own, reference)
-    mean = ("pulls_mean", "pulls_low", "pulls_high")
-    median = ("pulls_median", "pulls_median_low", "pulls_median_high")
-    means = ("pulls_max_agent", "bits_up", "bits_down", "reals_up", "reals_down", "rounds")
+    of_mean = ("pulls_mean", "pulls_low", "pulls_high")
+    of_median = ("pulls_median", "pulls_median_low", "pulls_median_high")
+    averaged = [
+        "pulls_max_agent",
+        "bits_up",
+        "bits_down",
+        "reals_up",
+        "reals_down",
+        "rounds",
+        "seconds",
+    ]
     return {
         "trials": trials,
         "errors": errors,
@@ -117,7 +125,9 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> Values:
         "error_high": judged.high,
         "verdict": judged.word,
         "verdict_reason": judged.reason,
-        **dict(zip(mean + median, mean_interval(pulls) + median_interval(pulls), strict=True)),
+        **dict(
+            zip(of_mean + of_median, mean_interval(pulls) + median_interval(pulls), strict=True)
+        ),
         "largest_share": largest,
         # With a larger share the t interval of the mean is not to be trusted: at n = 50 it covers
         # 0.69 (lognormal, σ = 2) or 0.25 (Pareto 1.1) instead of 0.95. With fewer than twenty
@@ -129,7 +139,7 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> Values:
         "vs_bound": _geometric_mean(own["pulls"] / own["bound"]).value,
         "bound_median": own["bound"].median(),
         "cost_mean": own["cost"].mean(),
-        **own[[*means, "seconds"]].mean(),
+        **own[averaged].mean(),
         "busiest_median": own["pulls_max_agent"].median(),
         "suspicious_communication": own["suspicious_communication"].sum(),
         "delta": delta,
