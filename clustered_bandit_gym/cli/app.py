@@ -197,7 +197,7 @@ HELP = {
     "compare seed": "Root seed; 'secret' draws 128 bits, which are printed.",
     "audit seed": "Root seed; 'secret' draws 128 bits, which are printed.",
     "set_": "Any other keyword of the environment, KEY=VALUE; JSON for lists.",
-    "train set_": "Any other keyword of the training, KEY=VALUE; JSON for lists.",
+    "train set_": "n_envs, n_steps, pull_cost, error_penalty, or a keyword of the environment.",
     "sigma": "Bound σ on the noise, by default half the width of the support, or 1.",
     "study plan sigma": "Standard deviation of gaussian rewards.",
     "steps": "Environment steps in all.",

@@ -51,6 +51,7 @@ def list_all() -> None:
         for name, about in lines.items():
             typer.echo(f"  {name:30} {about}")
         typer.echo()
+    typer.echo("Every environment has flat variants for learning libraries: -Discrete-v0, -Box-v0.")
     typer.echo(
         "Your own: module:Class, e.g. my_module:Mine:c=3 for Mine(c=3) in my_module.py here."
     )
@@ -96,7 +97,7 @@ def compare(
     eta: list[float] | None = None,
     max_pulls: int | None = None,
     set_: Several = None,
-    trials: int = 50,
+    trials: int = 100,
     seed: str = "0",
     jobs: int = 1,
     out: Path | None = None,
@@ -163,7 +164,10 @@ def compare(
     raised = rows["outcome"].isin(["error", "crash"]).groupby(rows["policy"], sort=False).all()
     if raised.any():
         names = ", ".join(raised.index[raised])
-        say(f"{names} raised in every trial; --traceback shows where", fg="red")
+        say(
+            f"{names} raised in every trial{'; --traceback shows where' * (not traceback)}",
+            fg="red",
+        )
         raise typer.Exit(FAILED)
 
 

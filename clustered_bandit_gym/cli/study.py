@@ -181,7 +181,7 @@ def _from_csv(text: bytes) -> Values:
     import pandas as pd
 
     try:
-        table = pd.read_csv(io.BytesIO(text), index_col=False)
+        table = pd.read_csv(io.BytesIO(text), index_col=False, skipinitialspace=True)
     except ValueError as error:
         raise UserError(f"the rewards are not a CSV file with a header: {error}") from None
     if not {"order", "row"}.issubset(table) or ("reward" in table) == ("sum" in table):

@@ -51,6 +51,9 @@ def run(
     say(
         f"Wrote {out}: `clustered-bai suite verify {shown}`, `clustered-bai suite board {shown} ...`"
     )
+    if all(row["outcome"] in ("error", "crash") for row in submission.rows):
+        say(f"{policy} raised in every trial", fg="red")
+        raise typer.Exit(FAILED)
 
 
 @command("suite verify")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Literal
@@ -35,4 +36,5 @@ def train(
         settings = {"n_steps": 16, **settings, "steps": min(steps, 2000)}
     run_train(env, out, overwrite=overwrite, progress=not quiet, **settings)
     player = shlex.quote(f"learned:{out}")
-    typer.echo(f"Wrote {out}: `clustered-bai compare {env} --policies {player} uniform-glr`")
+    plain = re.sub("-(Discrete|Box)", "", env)  # the harness plays games, not their flat variants
+    typer.echo(f"Wrote {out}: `clustered-bai compare {plain} --policies {player} uniform-glr`")

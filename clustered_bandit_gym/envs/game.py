@@ -72,7 +72,9 @@ class GameSettings:
             raise UserError(f"{', '.join(twice)}: given both as a keyword and in generator_kwargs")
         settings = {key: value for key, value in settings.items() if value is not None}
         if not isinstance(told, dict | None) or set(told or {}) - set(HIDDEN):
-            raise UserError(f"told takes a dict of {', '.join(HIDDEN)}; sigma apart; got {told!r}")
+            raise UserError(
+                f"told takes a dict of {', '.join(HIDDEN)}, --hide their names; sigma apart; got {told!r}"
+            )
         source = _source(instance, generator, settings | generator_kwargs)
         self._generator = source
         #: The instance of every episode, if `instance` or `instance_seed` fixes one.

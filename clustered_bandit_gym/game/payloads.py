@@ -272,10 +272,10 @@ def as_made(payload: Any) -> Payload:
     """
     kind = type(payload)
     if kind not in [row[0] for row in TABLE]:
-        lines = [f"\n  {one.__name__}({form}): {what}, {price}" for one, form, what, price in TABLE]
+        known = [f"{one.__name__}({form}): {what}, {price}" for one, form, what, price in TABLE]
         raise TypeError(
-            f"a local program returns payloads (no subclass of them), got {kind.__name__}:"
-            + "".join(lines)
+            f"a local program returns payloads, e.g. ArmIndex(arms, among=problem.n_arms), got "
+            f"{kind.__name__}. There are, without subclasses: {'; '.join(known)}"
         )
     content = vars(payload).copy()
     for price in ("bits", "reals"):

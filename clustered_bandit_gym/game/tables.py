@@ -43,8 +43,8 @@ class Fit:
 def read_bandits(path: FilePath) -> Bandits:
     """Read a CSV file.
 
-    A header with two of the columns ``cluster``, ``arm`` and ``reward`` marks raw rewards: it needs
-    all three, and every pair of a cluster and an arm at least one row. Rewards of 0 and 1 become
+    A header with two of ``cluster``, ``agent``, ``user``, ``arm`` and ``reward`` marks raw rewards: it
+    needs cluster, arm and reward, and every pair of the first two a row. Rewards of 0 and 1 become
     Bernoulli; rewards with at most 256 different values keep their empirical law; others become
     Gaussian with the largest standard deviation of any pair. Any other file is a table of means,
     one row per cluster and one column per arm; a first row of arm names and a first column of
@@ -52,7 +52,7 @@ def read_bandits(path: FilePath) -> Bandits:
     """
     cells = _cells(path)
     first = cells.iloc[0].tolist()
-    if len({"cluster", "arm", "reward"} & _lower(first)) > 1:
+    if len({"cluster", "agent", "user", "arm", "reward"} & _lower(first)) > 1:
         return _bandits_of(_rows(_below_header(cells), "cluster"))
     has_header = not all(map(_is_number, first[1:] or first))
     table = _below_header(cells) if has_header else cells

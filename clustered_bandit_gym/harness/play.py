@@ -239,7 +239,7 @@ def _check_not_none(arms: Any, silent_program: str) -> None:
         return
     if silent_program:
         raise UserError(
-            f"the local program {silent_program} returned nothing, so federation.local(...) gave "
+            f"a local program, {silent_program}, returned nothing, so federation.local(...) gave "
             "None, and so did solve; end the program with a payload, e.g. return ArmIndex(arms, "
             "among=problem.n_arms)"
         )

@@ -119,7 +119,7 @@ class Reader(NamedTuple):
         if given.shape != shape or not possible.all():
             raise UserError(
                 f"expected whole numbers >= 0 of shape {shape}: for each row, how often each of "
-                f"{self.values.tolist()} occurred; got {reprlib.repr(given.tolist())}"
+                f"{self.values.tolist()} occurred; got {reprlib.repr(given.tolist())}; nothing was recorded"
             )
         return Told(rows, whole.sum(axis=1).astype(np.int64), whole)
 
@@ -140,7 +140,13 @@ class Reader(NamedTuple):
             raise UserError("with more than two values a sum is not enough: tell rewards or counts")
         low, high = self.values
         upper = (totals - n * low) / (high - low)
-        return self.counts(rows, np.stack([n - upper, upper], axis=1))
+        try:
+            return self.counts(rows, np.stack([n - upper, upper], axis=1))
+        except UserError:
+            raise UserError(
+                f"sums of rewards that are {low:g} or {high:g} cannot be {reprlib.repr(sums)}; "
+                "nothing was recorded"
+            ) from None
 
     def _check(self, what: str, numbers: Floats, rows: Ints, among: Floats | None = None) -> None:
         """Refuse numbers (of these rows) outside of the support, up to rounding, or not `among`

@@ -53,7 +53,7 @@ class Plan:
         lines.append(f"Take {self.policy}." if self.policy else "No policy was right throughout.")
         if self.gain is not None:
             pays = "pays" if self.gain > 1 else "does not pay"
-            lines.append(f"Clustering {pays}: without it {self.gain:.2g} times the pulls.")
+            lines.append(f"Clustering {pays}: without it {self.gain:.3g} times the pulls.")
         return "\n".join(lines)
 
 
@@ -104,7 +104,7 @@ def plan(
         wrong=("wrong", "sum"),
         note=("note", "max"),
     )
-    table.loc[table.note != "", ["pulls", "pulls_max_agent"]] = np.nan
+    table.loc[table.note != "", ["pulls", "pulls_max_agent", "wrong"]] = np.nan
     right = table[table.wrong == 0].set_index("policy").pulls.dropna()
     alone = right.index.str.startswith("naive")
     gain = float(right[alone].min() / right[~alone].min())  # NaN where one of them is missing

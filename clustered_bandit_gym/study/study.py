@@ -337,6 +337,8 @@ def drive(
                 warnings.warn("pull returned fewer rewards than asked for", stacklevel=2)
             bar.set_description(f"order {order.id}, {order.phase}")
             result = pull(order.agents, order.arms, order.times)
+            if result is None:
+                raise UserError("pull returned None; expected an array of rewards for each row")
             study.tell(order, **(result if isinstance(result, dict) else {"rewards": result}))
             bar.update(study.status.pulls - bar.n)
     return study

@@ -180,7 +180,8 @@ def cell_table(submission: Submission) -> str:
     """The scores for humans, one line per cell."""
     cells = pd.DataFrame(submission.entries.values())
     texts = cells.map(lambda one: number(one) if isinstance(one, float) else plain(str(one)))
-    head = ["cell", "trials", "errors", "verdict", "vs_bound", "bits_per_agent", "rounds", "reason"]
+    head = ["cell", "trials", "errors", "verdict", "solved", "vs_bound", "bits_per_agent", "rounds"]
+    head.append("reason")
     return texts.to_string(columns=head, index=False)
 
 

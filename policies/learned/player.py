@@ -75,7 +75,7 @@ class SB3Policy(StepPolicy):
         else:
             box = box_features(pulls, means, self._sigma, min(used, 1.0))
             action = self._choose(box, pulls.size + 1, pulls)
-            if action == pulls.size:
+            if used >= 1 or action == pulls.size:
                 return STOP, empirical_best(pulls, means, self._rng)
         return PULL, divmod(action, pulls.shape[1])
 

@@ -53,11 +53,13 @@ class SB3VecEnv(VecEnv):
         n_envs: int = 64,
         **settings: Any,
     ) -> None:
-        spec = gym.spec(env_id)
-        if "clustered_bandit_gym" not in str(spec.entry_point):
+        spec = gym.registry.get(env_id.rpartition(":")[2])
+        if spec is None or "clustered_bandit_gym" not in str(spec.entry_point):
             raise UserError(
                 f"{env_id} is not an environment of this package; `clustered-bai list` shows them"
             )
+        if features == "auto":  # they are made from counts and means, on Box ids as well
+            settings["observation"] = "dict"
         if settings.get("render_mode") is not None:
             raise UserError("SB3VecEnv draws no pictures; gym.make(id, render_mode=...) does")
         self.envs = envs = ClusteredBAIVectorEnv(n_envs, **{**spec.kwargs, **settings})

@@ -11,7 +11,7 @@ from typing import Any
 
 from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym.errors import UserError, needs_extra
-from clustered_bandit_gym.policy import check_choice
+from clustered_bandit_gym.game.checks import check_choice, whole
 
 
 def train(
@@ -35,7 +35,7 @@ def train(
     if file.suffix != ".zip" or not file.parent.is_dir():
         raise UserError(f"{file}: expected a name that ends in .zip in a folder that exists")
     if file.exists() and not overwrite:
-        raise UserError(f"{file} exists: choose another file, or overwrite it")
+        raise UserError(f"{file} exists: choose another file, or overwrite it (--overwrite)")
     with needs_extra("rl"):
         model = make_model(env, steps=steps, **settings)
     model.learn(steps, progress_bar=progress)
@@ -76,6 +76,7 @@ def make_model(
 
     kinds: Values = {"ppo": PPO, "maskable-ppo": MaskablePPO}
     check_choice("algo", algo, tuple(kinds))
+    whole(steps, "steps")
     torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
     envs = SB3VecEnv(
         env, "auto", n_envs=n_envs, pull_cost=pull_cost, error_penalty=error_penalty, **settings

@@ -23,7 +23,7 @@ from clustered_bandit_gym.cli.app import BUG, FAILED
         (("compare", "-n", "99999999999999", "--trials", "1"), "--no-bound leaves out"),
         (
             ("compare", "--set", "told=5"),
-            "told takes a dict of n_clusters, eta, eta1, support; sigma apart; got 5",
+            "told takes a dict of n_clusters, eta, eta1, support, --hide their names; sigma apart; got 5",
         ),
         (
             ("compare", "ClusteredBAI-v0", "--set", f"instance={__file__}"),
@@ -55,7 +55,7 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
         (
             "--plot",
             "a.jpgg",
-            "cannot write a picture to 'a.jpgg'; use .png, .pdf or .svg",
+            "the suffix of a picture must be one of '.png', '.pdf', '.svg'; got '.jpgg'",
         ),
         ("--x", "n_agents", "add --plot FILE"),
         ("--pivot", "n_agents", "add --format latex"),

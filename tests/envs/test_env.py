@@ -208,7 +208,7 @@ def test_what_the_learner_is_told() -> None:
         ({"c_r": -1.0}, "c_r"),
         ({"pull_cost": float("nan")}, "pull_cost"),
         ({"error_penalty": -1.0}, "error_penalty"),
-        ({"told": {"eta2": 1}}, "told takes a dict of n_clusters, eta, eta1, support; .*eta2"),
+        ({"told": {"eta2": 1}}, "told takes a dict of n_clusters, eta, eta1, support, .*eta2"),
         (
             {"max_pull": 3},
             "unexpected keyword argument 'max_pull'; keywords that cbg.ClusteredBAIEnv does not have",

@@ -20,6 +20,7 @@ _TABLE = r"""\begin{{{float}}}
   \caption{{{kind} pulls{intervals}. {caption}.}}
   \label{{tab:pulls-{label}}}
   \small
+  \vspace{{2mm}}
   \setlength{{\tabcolsep}}{{3pt}}
   \resizebox{{\ifdim\width>\linewidth\linewidth\else\width\fi}}{{!}}{{%
   \begin{{tabular}}{{l{columns}}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from clustered_bandit_gym.game.isolation import COPIES
 from clustered_bandit_gym.harness.outcome import without_place
 from clustered_bandit_gym.harness.output.escape import plain
 from clustered_bandit_gym.harness.output.layout import places
@@ -68,7 +69,8 @@ def notes_of(
         notes.append(
             f"Unfinished trials ({', '.join(parts)}) are in the means with what they had used: “≥”."
         )
-    failed = trials[trials["outcome"].isin(FAILED)]
+    # Wrong answers whose programs changed variables in vain are explained like failures.
+    failed = trials[trials["outcome"].isin(FAILED) | trials["message"].str.contains(COPIES)]
     for row in failed.drop_duplicates("policy").to_dict("records"):
         message = row["message"]
         if message.startswith("NotApplicable"):
