@@ -118,8 +118,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def odd_instances() -> dict[str, Instance]:
-    """Small instances that a policy should survive: every reward model, an empty cluster, a single
-    agent or arm."""
+    """Small instances that a policy should survive: every reward model, a single agent or arm, ..."""
     two = [[0.9, 0.1, 0.2], [0.1, 0.8, 0.2]]
     high = [0.1, 0.1, 0.8]
     low = [0.8, 0.1, 0.1]

@@ -59,7 +59,7 @@ class ClusterThenBAI(Policy):
     def solve(self, federation: FederationView) -> Ints:
         p = federation.problem
         (m,) = require(self.name, p, "n_clusters")
-        zeros = np.zeros(p.n_agents, dtype=np.int64)
+        zeros = np.zeros(p.n_agents, dtype=int)
         if p.n_arms == 1:
             return zeros
         labels = zeros if m == 1 else None
@@ -91,7 +91,7 @@ class ClusterThenBAI(Policy):
             np.add.at(table, labels, values)
 
         def order(counts: Floats, left: Bools) -> Ints:
-            times = 1 + ((self.growth - 1) * counts / sizes[:, None]).astype(np.int64)
+            times = 1 + ((self.growth - 1) * counts / sizes[:, None]).astype(int)
             return (left * times)[labels]
 
         level = np.log(2 * m * (p.n_arms - 1) / p.delta)

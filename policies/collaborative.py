@@ -74,11 +74,11 @@ class CollaborativeBAI(Policy):
             # Shared out in turn, going on after the last round: agents differ by one pull at most.
             each, rest = divmod(more, p.n_agents)
             turn = federation.agents[:, None] - int(counts.sum()) - rest * np.arange(left.sum())
-            times = np.zeros((p.n_agents, p.n_arms), dtype=np.int64)
+            times = np.zeros((p.n_agents, p.n_arms), dtype=int)
             times[:, left[0]] = each + (turn % p.n_agents < rest)
             return times
 
-        labels = np.zeros(p.n_agents, dtype=np.int64)
+        labels = np.zeros(p.n_agents, dtype=int)
         level = np.log(max(1, p.n_arms - 1) / p.delta)
         return search(federation, labels, order, level, np.zeros((3, 1, p.n_arms)))
 

@@ -39,7 +39,7 @@ class UniformGLR(Policy):
         arms = federation.arms
 
         def pull_until_clear(block: Block) -> ArmIndex:
-            answers = np.zeros(len(block), dtype=np.int64)
+            answers = np.zeros(len(block), dtype=int)
             cells = block_cells(block, p.n_arms)
             rows = np.arange(len(block) if p.n_arms > 1 else 0)
             n = 0

@@ -88,6 +88,6 @@ def _counts(ratings: Source, users: Source) -> tuple[Ints, Ints]:
     triples = np.dtype((np.int64, 3))
     groups, movies, scores = np.fromiter(ratings.parsed(rating, rating_format), triples).T
     ids, places = np.unique(movies, return_inverse=True)
-    counts = np.zeros((len(ages), ids.size, 5), dtype=np.int64)
+    counts = np.zeros((len(ages), ids.size, 5), dtype=int)
     np.add.at(counts, (groups, places, scores), 1)
     return ids, counts[:-1]

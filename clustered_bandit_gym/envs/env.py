@@ -177,7 +177,7 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         self._instance: Instance | None = None
         self._window: Any = None
         # What `info` says before the end. To copy them takes a third of the time to make them.
-        self._not_judged = np.zeros(self.n_agents, dtype=np.bool_)
+        self._not_judged = np.zeros(self.n_agents, dtype=bool)
         self._no_arms = np.full(self.n_agents, -1)
         #: (N,) the arms recommended at the end, −1 for none; None while an episode goes on.
         self._answer: Ints | None = self._no_arms
@@ -240,9 +240,9 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     def _begin(self, told: Values) -> ResetResult:
         """An episode without pulls: its first observation, and what the learner is `told`."""
         self._scale = told["sigma"]
-        self._pulls = np.zeros((self.n_agents, self.n_arms), dtype=np.int64)
+        self._pulls = np.zeros((self.n_agents, self.n_arms), dtype=int)
         self._means = np.zeros(self._pulls.shape)
-        self._per_agent = np.zeros(self.n_agents, dtype=np.int64)
+        self._per_agent = np.zeros(self.n_agents, dtype=int)
         self._unpulled = set(range(self.n_agents))
         self._count = 0
         self._orders = 0

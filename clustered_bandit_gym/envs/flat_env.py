@@ -183,7 +183,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
 
     def action_masks(self) -> Bools:
         """`action_mask` as booleans."""
-        return self.action_mask().astype(np.bool_)
+        return self.action_mask().astype(bool)
 
     def _obs(self) -> Any:
         if self.observation == "dict":
@@ -253,4 +253,4 @@ class DiscreteActions(gym.ActionWrapper[Any, Any, Any], gym.utils.RecordConstruc
     def action_masks(self) -> Bools:
         """(N*K + 1,) which actions make sense now; to stop, every agent must have a pull."""
         mask = action_mask(self._stop + 1, self._core.seen[0].sum(axis=1))
-        return mask.astype(np.bool_)
+        return mask.astype(bool)

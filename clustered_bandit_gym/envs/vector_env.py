@@ -85,18 +85,18 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         self._buffer: Any = None
         self._sizes = np.array(game.pull_sizes)
         cells = (num_envs, game.n_agents, game.n_arms)
-        self._pulls = np.zeros(cells, dtype=np.int64)
+        self._pulls = np.zeros(cells, dtype=int)
         self._means = np.zeros(cells)
         # The instances: arrays (num_envs, ...) as in `draw_arrays`, and what the learners are told.
         drawn = game.draw_arrays(np.random.default_rng(0), 1)
         first = game.always_told | {key: values[0] for key, values in drawn.items()}
         self._drawn = {key: np.array([value] * num_envs) for key, value in first.items()}
         #: (num_envs, N) pulls so far.
-        self.pulls_per_agent = np.zeros(cells[:2], dtype=np.int64)
-        self._count = np.zeros(num_envs, dtype=np.int64)
-        self._orders = np.zeros(num_envs, dtype=np.int64)
+        self.pulls_per_agent = np.zeros(cells[:2], dtype=int)
+        self._count = np.zeros(num_envs, dtype=int)
+        self._orders = np.zeros(num_envs, dtype=int)
         #: Sub-environments whose episode is over.
-        self._done = np.zeros(num_envs, dtype=np.bool_)
+        self._done = np.zeros(num_envs, dtype=bool)
         # For pictures: frames not yet asked for, the last step's `info`, and (num_envs, N) the arms
         # that ends recommended, −1 for none.
         self._frames: list[list[Frame]] = [[] for _ in range(num_envs)]
@@ -157,7 +157,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             infos |= masked(values, ~began)
         if began.any():
             infos |= masked(self.told(), began)
-        infos["_action_mask"] = np.ones(self.num_envs, dtype=np.bool_)
+        infos["_action_mask"] = np.ones(self.num_envs, dtype=bool)
         return self.observe(), rewards, terminated, truncated, infos
 
     def play(self, actions: Array) -> tuple[Array, Array, Array, Values]:
@@ -237,9 +237,9 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
     def _values(self) -> Values:
         """The `info` before the end, with nothing of the truth and without a sample."""
         return {
-            "correct": np.zeros(self.num_envs, dtype=np.bool_),
-            "agent_correct": np.zeros(self.pulls_per_agent.shape, dtype=np.bool_),
-            "wrong_agents": np.zeros(self.num_envs, dtype=np.int64),
+            "correct": np.zeros(self.num_envs, dtype=bool),
+            "agent_correct": np.zeros(self.pulls_per_agent.shape, dtype=bool),
+            "wrong_agents": np.zeros(self.num_envs, dtype=int),
             "best_arms": np.full(self.pulls_per_agent.shape, -1),
             "pulls": self._count.copy(),
             "pulls_per_agent": self.pulls_per_agent.copy(),
@@ -261,7 +261,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
 
     def action_masks(self) -> Bools:
         """(num_envs, A) which actions make sense now; to stop, every agent must have a pull."""
-        return self._mask().astype(np.bool_)
+        return self._mask().astype(bool)
 
     def instance(self, i: int) -> Instance:
         """The instance that sub-environment i plays, for judges and pictures; not for learners."""

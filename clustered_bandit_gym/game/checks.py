@@ -35,7 +35,7 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
     ids = np.asarray(values)
     if ids.dtype.kind not in "iu" and ids.size:
         raise UserError(f"{what} indices must be integers, got {ids.dtype}")
-    ids = ids.astype(np.int64, copy=False)
+    ids = ids.astype(int, copy=False)
     bad = ids[ids.view(np.uint64) >= size]  # as unsigned numbers, negative ones are large
     if bad.size:
         raise UserError(f"{what} {bad[0]} is out of range: {what}s run from 0 to {size - 1}")
@@ -44,7 +44,7 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
 
 def increasing(values: ArrayLike, name: str) -> Floats:
     """`values` as a read-only vector (n,) of finite numbers, checked to be strictly increasing."""
-    vector = np.asarray(values, dtype=np.float64)
+    vector = np.asarray(values, dtype=float)
     rises = vector.ndim == 1 and vector.size > 0 and np.all(np.diff(vector) > 0)
     if not (rises and np.isfinite(vector).all()):
         raise UserError(f"{name} must be a vector of finite numbers, strictly increasing")

@@ -23,11 +23,11 @@ from clustered_bandit_gym.game.payloads import Payload, alphabet, as_made
 from clustered_bandit_gym.game.play import Play
 from clustered_bandit_gym.game.problem import Problem
 
-#: Agents of a local program run in blocks of about this many (agent, arm) cells: what fits in a
-#: cache.
+#: Agents of a local program run in blocks of about so many (agent, arm) cells, to fit in a cache.
 BLOCK_CELLS = 2**18
 
 T = TypeVar("T")
+#: What a local program returns.
 Answer = Payload | Sequence[Payload] | None
 
 
@@ -108,8 +108,7 @@ class Channel:
         return tuple(messages) or None
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
-        """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and
-        get the averages.
+        """Central control: order pulls (arrays that broadcast) and get their averages.
 
         Billed per row: ⌈log2 K⌉ bits down for the arm, the Elias δ code of `times` (1 bit for one
         pull, about log2 times + 2 log2 log2 times for many: the agent does not know its range), and
@@ -133,7 +132,7 @@ class Channel:
             raise UserError(
                 f"cluster labels are {agents.size} integers, got {vector.dtype} {vector.shape}"
             )
-        self._play.labels = vector.astype(np.int64)
+        self._play.labels = vector.astype(int)
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a federation cannot be copied or pickled: a play happens once")
@@ -294,8 +293,7 @@ class Block:
         return play.draw(self._agents[:, None], play.arms[None, :], times)
 
     def pull_counts(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
-        """As `pull`, for how often each of `values` occurred, (..., S): all about an agent's rewards
-        but their order."""
+        """As `pull`, for how often each of `values` occurred, (..., S)."""
         return self._open_play.draw(self._ids(rows), arms, times, "counts")
 
     def random(self, size: int) -> Floats:
@@ -304,8 +302,7 @@ class Block:
         return self._open_play.agent_streams.uniform(self._agents, size)
 
     def save(self, name: str, values: ArrayLike) -> None:
-        """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not
-        sent."""
+        """Keep `values` (n, ...) at the agents for a later program: that is not sent."""
         values = np.asarray(values)
         empty = np.zeros((self.problem.n_agents, *values.shape[1:]), dtype=values.dtype)
         kept = self._open_play.memory.setdefault(name, empty)

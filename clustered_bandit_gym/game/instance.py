@@ -96,7 +96,7 @@ class Instance:
     @cached_property
     def best_arms(self) -> Ints:
         """(M,) best arm of each cluster; with ties, the one of lowest index."""
-        return read_only(self.means.argmax(axis=1).astype(np.int64))
+        return read_only(self.means.argmax(axis=1).astype(int))
 
     @cached_property
     def is_best(self) -> Bools:
@@ -185,8 +185,7 @@ class Instance:
 
     @classmethod
     def from_csv(cls, path: FilePath, **settings: Any) -> Instance:
-        """The instance of a CSV file: a table of means, or raw rows with the columns cluster, arm,
-        reward.
+        """The instance of a CSV file: a table of means, or raw rows of cluster, arm and reward.
 
         Args:
             path: the file; `read_bandits` describes the format.
@@ -237,7 +236,7 @@ class Instance:
 def mean_table(means: ArrayLike) -> Floats:
     """`means` as an array (M, K), checked."""
     try:
-        matrix = np.array(means, dtype=np.float64)
+        matrix = np.array(means, dtype=float)
     except (TypeError, ValueError):
         matrix = np.empty(0)
     if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():

@@ -53,6 +53,6 @@ def misplaced(labels: Ints, clusters: Ints) -> Bools:
 
     _, label = np.unique(labels, return_inverse=True)
     # Sparse, since labels may be as many as agents; the first largest entry of each row.
-    table = coo_array((np.ones(label.size, dtype=np.int64), (label, clusters))).tocsr()
+    table = coo_array((np.ones(label.size, dtype=int), (label, clusters))).tocsr()
     majority = np.asarray(table.argmax(axis=1))
     return np.asarray(majority[label] != clusters)

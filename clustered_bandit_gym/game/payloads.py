@@ -37,7 +37,7 @@ def count_bits(numbers: Ints) -> Ints:
     """
     _, lengths = np.frexp(numbers)  # e + 1
     _, lengths_of_lengths = np.frexp(lengths)
-    return np.asarray(lengths + 2 * lengths_of_lengths - 2, dtype=np.int64)
+    return np.asarray(lengths + 2 * lengths_of_lengths - 2, dtype=int)
 
 
 def counts_bits(times: Ints, values: int) -> Ints:
@@ -45,7 +45,7 @@ def counts_bits(times: Ints, values: int) -> Ints:
     − 1, values − 1)⌉: of the shape of `times`."""
     numbers, place = np.unique(times, return_inverse=True)
     bits = [bits_for(math.comb(n + values - 1, values - 1)) for n in numbers.tolist()]
-    return np.array(bits, dtype=np.int64)[place].reshape(times.shape)
+    return np.array(bits, dtype=int)[place].reshape(times.shape)
 
 
 class Payload:
@@ -173,7 +173,7 @@ class ArmSubset(Payload):
             raise UserError("an arm subset must lie inside of `within`, which has the same shape")
         pairs = zip(known.sum(axis=1).tolist(), self.values.sum(axis=1).tolist(), strict=True)
         lengths = [2 * (c + 1).bit_length() - 1 + bits_for(math.comb(n, c)) for n, c in pairs]
-        self.bits = read_only(np.array(lengths, dtype=np.int64))
+        self.bits = read_only(np.array(lengths, dtype=int))
 
 
 class Symbol(Payload):

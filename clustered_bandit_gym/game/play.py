@@ -84,7 +84,7 @@ class Play:
         #: Draws what is asked for in arrays; see `stepping`.
         self._requests = source
         if values is not None:
-            self.reward_values = read_only(np.unique(np.asarray(values, dtype=np.float64)))
+            self.reward_values = read_only(np.unique(np.asarray(values, dtype=float)))
         self.rng = np.random.default_rng(play_stream(self._root, POLICY))
         self.problem = problem
         #: A copy for policies and local programs, so that nothing done to it reaches the judge.
@@ -94,7 +94,7 @@ class Play:
         limit = MAX_PULLS if max_pulls is None else whole(max_pulls, "max_pulls")
         self.max_pulls = min(limit, MAX_PULLS)
         self._agent_limit = problem.max_pulls_per_agent or MAX_PULLS
-        self._per_agent = np.zeros(problem.n_agents, dtype=np.int64)
+        self._per_agent = np.zeros(problem.n_agents, dtype=int)
         self.pulls_by_phase: dict[str, int] = Counter()
         self.ledger = Ledger(c_b, c_r, itemise)
         #: What agents have saved: name -> array with one row per agent.
@@ -141,7 +141,7 @@ class Play:
             values = self.reward_values.shape
         shape, total = self._admit(agents, arms, times)
         if total == 0:
-            return np.empty((*shape, *values), dtype=np.int64 if values else np.float64)
+            return np.empty((*shape, *values), dtype=int if values else np.float64)
         drawn = self._requests.draw(agents, arms, times, kind)
         if self._requests is self._source:  # otherwise `single` has counted them
             self.pulls += total
@@ -174,7 +174,7 @@ class Play:
         """Shape and number of the pulls asked for; raises where they would exceed a limit."""
         shape = np.broadcast(agents, arms, times).shape
         cells = math.prod(shape)
-        total = int(times.sum(dtype=np.float64))  # exact up to 2**53, never overflows
+        total = int(times.sum(dtype=float))  # exact up to 2**53, never overflows
         total *= cells // max(times.size, 1)
         if self.pulls + total > self.max_pulls:
             raise BudgetExceeded(
@@ -197,7 +197,7 @@ class Play:
         one row per agent."""
         rows = payload.rows(agents.size)
         if isinstance(payload, Reals):
-            rows = self.ledger.as_sent(rows).astype(np.float64)
+            rows = self.ledger.as_sent(rows).astype(float)
         bits = payload.bits
         if getattr(payload, "within", None) is not None and not is_ours(program):
             bits = bits + self.problem.n_arms  # that both sides know the set cannot be checked
@@ -221,8 +221,7 @@ class Play:
         return drawn
 
     def stop(self, arms: ArrayLike) -> Judgement | None:
-        """End the play with one arm per agent (N,); returns the judge's row, None without an
-        instance."""
+        """End the play with one arm per agent (N,); returns the judge's row, if there is one."""
         self.check_open()
         arm_ids = indices(arms, self.problem.n_arms, "arm")
         if arm_ids.shape != self.agents.shape:

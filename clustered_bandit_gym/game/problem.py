@@ -65,7 +65,7 @@ class Problem:
             if not holds:
                 raise UserError(f"{name} must {rule}, got {getattr(self, name)}")
         if self.support is not None:
-            ends = np.asarray(self.support, dtype=np.float64)
+            ends = np.asarray(self.support, dtype=float)
             if ends.shape != (2,) or not -np.inf < ends[0] < ends[1] < np.inf:
                 raise UserError(
                     f"support must be two finite numbers low < high (or None), got {self.support!r}"

@@ -35,7 +35,7 @@ def whole_times(times: ArrayLike) -> Ints:
         raise UserError(f"times must be whole numbers >= 1, got {times}")
     if array.max(initial=1) > MAX_TIMES:
         raise BudgetExceeded(f"more than {MAX_TIMES:,} pulls of one arm in one request")
-    return array.astype(np.int64, copy=False)
+    return array.astype(int, copy=False)
 
 
 class Source(Protocol):

@@ -124,7 +124,7 @@ class Categorical(RewardModel):
 
     def __post_init__(self) -> None:
         support = increasing(self.support, "support")
-        p = np.array(self.probabilities, dtype=np.float64)
+        p = np.array(self.probabilities, dtype=float)
         if p.ndim != 3 or p.shape[2] != support.size:
             raise UserError(
                 f"probabilities of shape (M, K, {support.size}) expected, got {p.shape}"
@@ -132,11 +132,9 @@ class Categorical(RewardModel):
         off = np.abs(p.sum(axis=2) - 1)
         if not (np.all(p >= 0) and np.all(off <= 1e-9)):
             raise UserError("probabilities must not be negative, and sum to 1 for every arm")
-        # Sums that are 1 up to rounding stay as they are, so that a saved model reads back bit by
-        # bit.
+        # Sums that are 1 up to rounding stay as they are: a saved model reads back bit by bit.
         p[off > 1e-12] /= p[off > 1e-12].sum(axis=1, keepdims=True)
-        # P(X ≥ x_s), summed from the top: the probability of x_s given at least x_s is exact even
-        # in the tail.
+        # P(X ≥ x_s), summed from the top: the conditional probabilities are exact in the tail, too.
         tail = np.cumsum(p[:, :, ::-1], axis=2)[:, :, ::-1]
         conditional = np.divide(p, tail, out=np.zeros_like(p), where=tail > 0).clip(0, 1)
         # From the last value with any mass on the sum is 1, rounding or not: no draw may land on a
@@ -160,8 +158,8 @@ class Categorical(RewardModel):
         # Multinomial counts value by value: each is binomial among the pulls that are left, given
         # what came before.
         conditional = self._conditional[clusters, arms]
-        left = np.broadcast_to(np.asarray(times, dtype=np.int64), shape)
-        counts = np.empty((*shape, self.support.size), dtype=np.int64)
+        left = np.broadcast_to(np.asarray(times, dtype=int), shape)
+        counts = np.empty((*shape, self.support.size), dtype=int)
         for s in range(self.support.size - 1):
             counts[..., s] = _binomial(rng, left, conditional[..., s])
             left = left - counts[..., s]

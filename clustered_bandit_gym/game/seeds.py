@@ -115,7 +115,7 @@ class AgentStreams:
         # One stream of seeds: number i of it belongs to agent i.
         key: Any = seed.generate_state(1, np.uint64)
         self._seeds: Words = splitmix(key, np.array([-1]), n_agents)[0]
-        self._drawn = np.zeros(n_agents, dtype=np.int64)
+        self._drawn = np.zeros(n_agents, dtype=int)
 
     def uniform(self, agents: Ints, size: int) -> Floats:
         """(n, size) fresh numbers in [0, 1) of each of `agents` (n,), each agent at most once."""

@@ -110,7 +110,7 @@ def _grouped(rows: pd.DataFrame, n_clusters: int | None) -> tuple[pd.DataFrame, 
     centres, _ = kmeans(filled, n_clusters, iter=20, seed=0)
     if len(centres) < n_clusters:
         raise UserError(f"the agents do not fall into {n_clusters} different clusters; take fewer")
-    labels = vq(filled, centres)[0].astype(np.int64)
+    labels = vq(filled, centres)[0].astype(int)
     names = pd.Index([f"cluster {m}" for m in range(n_clusters)])
     groups = pd.Categorical.from_codes(labels[rows.group.cat.codes], names)
     return rows.assign(group=groups), labels
@@ -209,7 +209,7 @@ def _numbers(cells: pd.DataFrame) -> Floats:
     """Cells as finite numbers."""
     import pandas as pd
 
-    numbers = np.asarray(cells.apply(pd.to_numeric, errors="coerce"), dtype=np.float64)
+    numbers = np.asarray(cells.apply(pd.to_numeric, errors="coerce"), dtype=float)
     if not np.isfinite(numbers).all():
         row, column = np.argwhere(~np.isfinite(numbers))[0]
         got = cells.iat[row, column]

@@ -39,8 +39,7 @@ class Batch:
         means: (n, M, K). Every bandit has one best arm, every pair of bandits of an instance
             different ones.
         clusters: (n, N) the cluster of each agent.
-        rewards: law of the rewards around the means. A `Categorical` has the same laws in all n
-            instances.
+        rewards: law around the means. A `Categorical` has the same laws in all n instances.
     """
 
     means: Floats
@@ -174,7 +173,7 @@ class RandomMeans(InstanceGenerator):
         """(M, K) mean rewards; (n, M, K) for `n` instances."""
         arms = shuffled(rng, np.arange(self.n_arms), n)  # first the best arm of each bandit
         own, rivals, others = self.draw_parts(rng, (*arms.shape[:-1], self.n_clusters))
-        at_best = np.where(np.eye(self.n_clusters, dtype=np.bool_), own[..., None], rivals)
+        at_best = np.where(np.eye(self.n_clusters, dtype=bool), own[..., None], rivals)
         others = np.minimum(others, np.nextafter(own, -np.inf)[..., None])
         means = np.concatenate([at_best, others], axis=-1)
         return np.take_along_axis(means, arms.argsort()[..., None, :], axis=-1)
@@ -226,8 +225,7 @@ GENERATORS: dict[str, str] = {
 def make_generator(
     name_or_callable: str | Callable[[Rng], Instance], **settings: Any
 ) -> Callable[[Rng], Instance]:
-    """The generator of that name with these settings; a callable is returned as it is and takes
-    none.
+    """The generator of that name with these settings; a callable is returned as it is.
 
     ``module:attribute`` names one of your own: a class is called with the settings and must return
     a generator; a function ``f(rng, **settings) -> Instance`` is the generator.

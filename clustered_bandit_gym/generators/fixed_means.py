@@ -103,7 +103,7 @@ class FixedMeans(FixedBandits):
                 f"sizes must be {n_clusters} numbers >= 0 with a positive sum, got {self.sizes}"
             )
         exact = self.n_agents * parts / sum(self.sizes)
-        sizes = np.floor(exact).astype(np.int64)
+        sizes = np.floor(exact).astype(int)
         order = np.argsort(sizes - exact, kind="stable")
         sizes[order[: self.n_agents - sizes.sum()]] += 1
         return sizes

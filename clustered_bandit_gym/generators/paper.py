@@ -55,8 +55,7 @@ class _LargePaper(RandomMeans):
 
 @dataclass(frozen=True)
 class PaperRandom(_LargePaper):
-    """The paper's second data set: random means; Assumptions 1 and 2 hold with `eta`, which is what
-    it declares.
+    """The paper's second data set: random means. Assumptions 1 and 2 hold with `eta`, as declared.
 
     In each bandit the best arm's mean is U(1 − η, 1), those of the other bandits' best arms are
     U(0, 1 − 2η), the rest U(0, own best mean). Its smallest gap has a density at 0, so the mean

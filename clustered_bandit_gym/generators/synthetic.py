@@ -105,12 +105,10 @@ class RandomFamily(RandomMeans):
 
 @dataclass(frozen=True)
 class Tiny(RandomFamily):
-    """Training: so small that a learner sees many episodes, with few agents to a cluster so that
-    sharing pays.
+    """Training: so small that a learner sees many episodes, and clusters of which sharing pays.
 
     As `RandomFamily`, with larger separations. Declares its `eta` and `eta1`, the same in every
-    episode. Its Gaussian rewards have σ = 0.4 and so η/σ = 1.25: an episode takes tens of pulls,
-    not hundreds.
+    episode. Its Gaussian rewards have σ = 0.4 and so η/σ = 1.25: an episode takes tens of pulls.
     """
 
     n_agents: int = 4

@@ -51,8 +51,7 @@ def outcome_row(federation: Federation, unfinished: str, message: str) -> Values
 
 
 def _too_quiet(arms: np.ndarray, ledger: Any) -> bool:
-    """The centre learnt N answers with empirical entropy H from the agents: about N·H bits must
-    have come up."""
+    """The centre learnt N answers of empirical entropy H: about N·H bits must have come up."""
     _, counts = np.unique(arms, return_counts=True)
     needed = float(-(counts * np.log2(counts / arms.size)).sum())
     sent = ledger.bits("up") + 64 * ledger.reals("up")  # a real is a float64

@@ -68,8 +68,7 @@ def evaluate(
             that cannot be established, all trials are played again, and a warning and a note on the
             board say why.
         backend, address: "processes" (default) or "dask" with the address of a scheduler.
-        max_seconds: limit for a trial, in processes of this machine. A trial beyond it is ended and
-            unfinished.
+        max_seconds: limit for a trial, in processes of this machine; a longer one is unfinished.
         progress: show a progress bar.
         bound: compute each instance's lower bound on the pulls (a linear program).
         strict: enforce that a policy learns nothing from the agents but what they send: local

@@ -106,7 +106,7 @@ class Reader(NamedTuple):
             table = [[one.sum()] for one in arrays]
         else:
             table = [(one[:, None] == self.values).sum(axis=0) for one in arrays]
-        return Told(rows, pulls, np.array(table, dtype=np.float64))
+        return Told(rows, pulls, np.array(table, dtype=float))
 
     def counts(self, rows: Ints, counts: Any) -> Told:
         """A tell of how often each value occurred: (R, S)."""
@@ -121,7 +121,7 @@ class Reader(NamedTuple):
                 f"expected whole numbers >= 0 of shape {shape}: for each row, how often each of "
                 f"{self.values.tolist()} occurred; got {reprlib.repr(given.tolist())}; nothing was recorded"
             )
-        return Told(rows, whole.sum(axis=1).astype(np.int64), whole)
+        return Told(rows, whole.sum(axis=1).astype(int), whole)
 
     def sums(self, rows: Ints, sums: Any, pulls: Any) -> Told:
         """A tell of sums (R,) of `pulls` (R,) rewards each."""
@@ -168,7 +168,7 @@ class Reader(NamedTuple):
 
 def _numbers(values: Any) -> Floats:
     try:
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise UserError(f"rewards must be numbers: {error}; nothing was recorded") from None
 
@@ -199,7 +199,7 @@ class Recorded:
         self.next: Order | None = None
 
     def draw(self, agents: Ints, arms: Ints, times: Ints | int, kind: Kind) -> Array:
-        request = np.array(np.broadcast_arrays(agents, arms, times), dtype=np.int64)
+        request = np.array(np.broadcast_arrays(agents, arms, times), dtype=int)
         asked = request.reshape(3, -1)
         shape = request.shape[1:]
         done = np.zeros_like(asked[0])
@@ -213,7 +213,7 @@ class Recorded:
         check_same(known, order)
         self.answered += 1
         if kind == "counts":
-            return known.told.astype(np.int64).reshape(*known.shape, -1)
+            return known.told.astype(int).reshape(*known.shape, -1)
         return np.reshape(known.told @ self._weights / known.asked[2], known.shape)
 
     def single(self, agent: int, arm: int) -> float:

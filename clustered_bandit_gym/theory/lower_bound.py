@@ -95,8 +95,7 @@ def solve_lower_bound(
         )
     whole(max_programs, "max_programs")
     needed = information_needed(delta)
-    # With one arm there is nothing to find out; noiseless rewards tell any two instances apart at
-    # once.
+    # With one arm there is nothing to find out; noiseless rewards tell any two instances apart.
     if needed == 0 or instance.n_arms == 1 or instance.rewards.sigma == 0:
         return LowerBound(0.0, 0.0)
     # Bandits without agents come last. A learner that is not told M need not believe in them, only
@@ -156,8 +155,7 @@ class Search:
             centre = (centre + mended) / 2
 
     def _ask(self, pulls: Floats, nearly: float = _NEARLY) -> Floats:
-        """The hardest alternatives at `pulls`; those within the factor `nearly` of the hardest join
-        the pool.
+        """The hardest alternatives at `pulls`; those within the factor `nearly` of it join the pool.
 
         Returns, of the shape of `pulls`, the least value of an alternative that each cell carries:
         one to which it contributes at least a fifth of what its main cell does.

@@ -10,8 +10,9 @@ from math import ceil
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym._types import Floats, Ints
 from clustered_bandit_gym.game.federation import Block
+from clustered_bandit_gym.policies.engines.registry import Found
 from clustered_bandit_gym.policies.sequential.cells import PLAIN, At, Cells, block_cells
 from clustered_bandit_gym.policies.sequential.paired import PairedWalks, all_close
 from clustered_bandit_gym.policies.sequential.scales import Scales
@@ -44,7 +45,7 @@ def adaptive(
     *,
     plan: Plan,
     walks_of: type[PairedWalks] = PairedWalks,
-) -> tuple[Bools, Floats]:
+) -> Found:
     """Pull the batches that `plan` asks for; drop an arm once the leader is shown to be better.
 
     Evidence comes from paired differences (`sequential.paired`): every batch pulls every arm that
@@ -101,5 +102,5 @@ def adaptive(
         # Smaller gaps need not be resolved; the leader's own zero marks it.
         gaps = np.maximum(gaps, width * (gaps > 0))
         wanted = plan(cells.n[running], gaps, nats)
-        times = np.where(left, np.maximum(np.rint(wanted), 1), 0).astype(np.int64)
+        times = np.where(left, np.maximum(np.rint(wanted), 1), 0).astype(int)
     return active, cells.mean * block.problem.sigma

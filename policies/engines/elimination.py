@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym._types import Bools, Ints
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.game.pulls import MAX_TIMES
+from clustered_bandit_gym.policies.engines.registry import Found
 
 #: ε_r = 2^-r and n_r ∝ 4^r leave the range of float64 beyond about this round; only a minute σ gets
 #: anywhere near.
@@ -40,7 +41,7 @@ def round_size(n_arms: Any, gamma: float, r: int, sigma: float = 1.0) -> Any:
         scale = 8.0 * sigma**2 * 4.0**r
         sizes = np.maximum(1.0, np.ceil(scale * np.log(4 * n_arms * r**2 / gamma)))
         if sizes.max() <= MAX_TIMES:
-            return sizes.astype(np.int64)
+            return sizes.astype(int)
     raise BudgetExceeded(
         f"round {r} of an elimination takes more than {MAX_TIMES:,} pulls of one arm, more than can "
         "be counted: the arms that are left tie, or nearly so"
@@ -53,7 +54,7 @@ def elimination(
     gamma: float,
     precision: float | None = None,
     within: Bools | None = None,
-) -> tuple[Bools, Floats]:
+) -> Found:
     """SE(A, γ, R) at every agent of `block`, in lock-step (Even-Dar, Mannor and Mansour 2002).
 
     Round r pulls each arm that is still active at an agent n_r fresh times (`round_size`) and keeps
@@ -112,7 +113,7 @@ def elimination(
     return active, estimates
 
 
-def _alone(block: Block, arms: Ints, gamma: float, rounds: float) -> tuple[Bools, Floats]:
+def _alone(block: Block, arms: Ints, gamma: float, rounds: float) -> Found:
     """`elimination` at a single agent, in three quarters of the time: the first phase of BAI-Cl."""
     active = np.zeros((1, arms.size), dtype=bool)
     estimates = np.zeros(active.shape)

@@ -6,15 +6,14 @@ from math import ceil
 
 import numpy as np
 
-from clustered_bandit_gym._types import Bools, Floats, Ints
+from clustered_bandit_gym._types import Ints
 from clustered_bandit_gym.game.federation import Block
+from clustered_bandit_gym.policies.engines.registry import Found
 from clustered_bandit_gym.policies.sequential.boundaries import radius, tuned_rho
 from clustered_bandit_gym.policies.sequential.cells import block_cells
 
 
-def lucb(
-    block: Block, arms: Ints, gamma: float, precision: float | None = None
-) -> tuple[Bools, Floats]:
+def lucb(block: Block, arms: Ints, gamma: float, precision: float | None = None) -> Found:
     """LUCB1 (Kalyanakrishnan, Tewari, Auer and Stone 2012) with time-uniform normal-mixture
     intervals at level γ/|A|.
 
@@ -55,7 +54,7 @@ def lucb(
         second = second[~done]
         fewer = np.minimum(cells.n[running, first], cells.n[running, second])
         # LUCB pulls both once; here the less pulled of the two grows by 35%.
-        batch = np.ceil((1.35 - 1) * fewer).astype(np.int64)
+        batch = np.ceil((1.35 - 1) * fewer).astype(int)
         apart = np.flatnonzero(first != second)
         places = np.append(np.arange(running.size), apart)
         columns = np.append(first, second[apart])

@@ -15,13 +15,16 @@ from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.game.federation import Block
 from clustered_bandit_gym.policy import check_choice
 
+#: What an engine returns, see `Engine`.
+Found = tuple[Bools, Floats]
+
 
 class Engine(Protocol):
     """Find the best of `arms` at every agent of `block`."""
 
     def __call__(
         self, block: Block, arms: Ints, gamma: float, precision: float | None = None
-    ) -> tuple[Bools, Floats]:
+    ) -> Found:
         """
         Args:
             arms: (k,) the arms that matter, the columns of all that follows.
@@ -30,8 +33,7 @@ class Engine(Protocol):
                 single arm.
 
         Returns:
-            active: (n, k) booleans, what is left. estimates: (n, k) averages, 0 for an arm never
-                pulled.
+            active: (n, k) booleans, what is left. estimates: (n, k) averages, 0 without a pull.
         """
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
-from clustered_bandit_gym.game.federation import Block, FederationView
+from clustered_bandit_gym.game.federation import Answer, Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload, Quantised, Reals, Symbol
 from clustered_bandit_gym.policies.frugal.discover import RoughMeans, float32_error, stand_out
 from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, recall, top_up
@@ -45,7 +45,7 @@ def order_references(
     return got - off, got + off, served.values
 
 
-def measure(block: Block, arms: Ints, gap: Floats, levels: Levels) -> Payload | tuple[Payload, ...]:
+def measure(block: Block, arms: Ints, gap: Floats, levels: Levels) -> Answer:
     """References for `arms` (n, u) to differences `gap` (n, u): averages, or ends of intervals.
 
     Averages come from pulls made for them. Intervals hold at all times, so all pulls since the
@@ -81,7 +81,7 @@ def which_side(
     times = np.ceil((0.06 if levels.bounded else 0.45) * plan)
     todo = np.arange(len(block))
     while todo.size:
-        cells.pull(block, todo, 0 * todo, times[todo].astype(np.int64), arm[todo])
+        cells.pull(block, todo, 0 * todo, times[todo].astype(int), arm[todo])
         n = cells.n[:, 0]
         up = cells.mean[:, 0] >= threshold + gap / 2
         bound = np.where(up, threshold, threshold + gap)
@@ -141,8 +141,7 @@ def find_in_list(
 def find_height(
     federation: FederationView, reps: Ints, best: Ints, levels: Levels, n: int
 ) -> tuple[Payload, ...]:
-    """For n agents: a threshold η below the highest best mean, or nothing if best means differ too
-    much."""
+    """For n agents: a threshold η below the highest best mean; nothing if best means differ much."""
     eta = levels.eta
     if eta < levels.least:
         return ()

@@ -15,7 +15,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
-from clustered_bandit_gym.game.federation import Block, FederationView
+from clustered_bandit_gym.game.federation import Answer, Block, FederationView
 from clustered_bandit_gym.game.payloads import (
     ArmIndex,
     ArmSet,
@@ -32,7 +32,7 @@ from clustered_bandit_gym.policies.sequential.scales import Scales
 
 
 # Sketches: coarse codes of a few averages.
-def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
+def sketch(block: Block, stage: Ints, levels: Levels) -> Answer:
     """Where the average of each arm lies among the agent's averages; whether that is all noise."""
     cells = recall(block, levels, "sketch", levels.sketch.size)
     top_up(block, cells, levels.sketch_pulls[stage[0]], levels.sketch)
@@ -43,7 +43,7 @@ def sketch(block: Block, stage: Ints, levels: Levels) -> tuple[Payload, ...]:
     size, width = (8, 0.5) if levels.m <= SETTINGS.few else (4, 0.9)
     mean = cells.mean - cells.mean.mean(axis=1, keepdims=True)
     place = np.floor(mean / (width * np.maximum(spread, 1e-300))[:, None]) + size // 2
-    symbols = np.clip(place, 0, size - 1).astype(np.int64)
+    symbols = np.clip(place, 0, size - 1).astype(int)
     # All noise, if averages vary hardly more than noise would make them.
     return Symbol(symbols, among=size), Flag(spread**2 < 1.6 * variance)
 
@@ -110,7 +110,7 @@ class RoughMeans(NamedTuple):
     error: Floats  # (d,) standard deviation of the difference of two means, roughly
 
 
-def rough_means(block: Block, members: Bools, code: Ints, levels: Levels) -> tuple[Payload, ...]:
+def rough_means(block: Block, members: Bools, code: Ints, levels: Levels) -> Answer:
     """Averages of those arms of a sketch that `members` (n, d) names, after 8·2^code pulls.
 
     Both are the same for all agents. Averages are rounded to 127 steps above the least one.
@@ -127,7 +127,7 @@ def rough_means(block: Block, members: Bools, code: Ints, levels: Levels) -> tup
     widest = mean.max(axis=1, keepdims=True) - low
     step = Quantised(widest / 127, steps(sigma), "up", clip=True)
     place = np.round((mean - low) / step.values)
-    symbols = Symbol(np.clip(place, 0, 127).astype(np.int64), among=128)
+    symbols = Symbol(np.clip(place, 0, 127).astype(int), among=128)
     variance = cells.variance()[:, chosen].mean(axis=1) / sigma**2
     rough = Quantised(variance, np.geomspace(1 / 128, 1, 8), "nearest", clip=True)
     return symbols, Reals(low), step, rough

@@ -11,8 +11,8 @@ from functools import partial
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
-from clustered_bandit_gym.game.federation import Block, FederationView
-from clustered_bandit_gym.game.payloads import ArmSubset, Flag, Payload, Symbol
+from clustered_bandit_gym.game.federation import Answer, Block, FederationView
+from clustered_bandit_gym.game.payloads import ArmSubset, Flag, Symbol
 from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Stuck, recall, top_up
 from clustered_bandit_gym.policies.sequential.cells import At, Cells, leader_pulls, leaders
 
@@ -72,7 +72,7 @@ def effort_of(code: Ints) -> Floats:
     return 64.0 * np.power(1.5, code, dtype=float)
 
 
-def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Payload, ...]:
+def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> Answer:
     """A representative's first program: it races alone until few arms are live.
 
     If it works `together` (n,) with others, they can help where gaps are small. Otherwise it goes on
@@ -88,7 +88,7 @@ def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Pay
     cells = recall(block, levels, levels.name)
     top_up(block, cells, 12)
     live = cells.n > 0
-    code = np.zeros(len(block), dtype=np.int64)
+    code = np.zeros(len(block), dtype=int)
     more = code == 0
     while more.any():
         effort = effort_of(code)
@@ -103,9 +103,7 @@ def explore(block: Block, together: Bools, _: Ints, levels: Levels) -> tuple[Pay
     return ArmSubset(live), ArmSubset(near, within=~live), Symbol(code, among=codes)
 
 
-def exchange(
-    block: Block, out: Bools, dull: Bools, code: Ints, levels: Levels
-) -> tuple[Payload, ...]:
+def exchange(block: Block, out: Bools, dull: Bools, code: Ints, levels: Levels) -> Answer:
     """One exchange of facts at a representative, at the effort `code`.
 
     `out`, `dull` (n, K): arms that others have excluded, or whose closeness helps nobody any more.

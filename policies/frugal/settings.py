@@ -181,5 +181,5 @@ def top_up(block: Block, cells: Cells, goal: Floats | float, arms: Ints | None =
     not all arms."""
     missing = np.ceil(goal - cells.n)
     row, column = np.nonzero(missing > 0)
-    times = missing[row, column].astype(np.int64)
+    times = missing[row, column].astype(int)
     cells.pull(block, row, column, times, None if arms is None else arms[column])

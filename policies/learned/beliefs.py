@@ -142,7 +142,7 @@ def _log_wins(lead: Array, variance: Array, elsewhere: Array | float, margin: fl
     wins = _phi(lead * scale)
     if margin > 0:
         wins += elsewhere * (_phi((lead - np.float32(margin)) * scale) - wins)
-    itself = np.eye(lead.shape[1], dtype=np.bool_)[:, :, None]
+    itself = np.eye(lead.shape[1], dtype=bool)[:, :, None]
     return np.where(itself, 0, np.log(wins)).sum(axis=2)
 
 

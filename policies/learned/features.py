@@ -79,7 +79,7 @@ class Features:
         # Inside, plays are the last axis: long contiguous rows, short sums over the leading axes.
         count = np.moveaxis(pulls, 0, 2).astype(np.float32, order="C")  # (N, K, E)
         never = count == 0
-        mean = np.moveaxis(means, 0, 2).astype(np.float64, order="C")
+        mean = np.moveaxis(means, 0, 2).astype(float, order="C")
         mean = np.where(never, 0.0, mean / self._scale)
         pulled = count.sum(axis=(0, 1))
         mean -= (count * mean).sum(axis=(0, 1)) / np.maximum(pulled, 1)

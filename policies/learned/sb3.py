@@ -127,7 +127,7 @@ class SB3VecEnv(VecEnv):
     def action_masks(self) -> Array:
         """(num_envs, actions) booleans, for MaskablePPO: to stop, every agent must have a pull."""
         actions: Any = self.action_space
-        return action_mask(actions.n, self.envs.pulls_per_agent).astype(np.bool_)
+        return action_mask(actions.n, self.envs.pulls_per_agent).astype(bool)
 
     # --- SB3's calls to sub-environments: one object answers for all ------------------------------
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from math import log, log1p
 
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
-from clustered_bandit_gym.game.federation import Block, FederationView
+from clustered_bandit_gym.game.federation import Answer, Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Payload
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.engines.registry import get_engine
@@ -88,7 +87,7 @@ class BAICl(Policy):
         # What the agent that added an arm to S reported of it (`_describe`).
         means = np.zeros(p.n_arms)
 
-        def find(block: Block, known_there: Bools) -> Sequence[Payload]:
+        def find(block: Block, known_there: Bools) -> Answer:
             active, estimates = engine(block, all_arms, gamma, precision=p.eta)  # line 7
             shared = active & known_there
             if shared.any():  # lines 8 and 9

@@ -9,7 +9,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Bools, Floats, Ints
 from clustered_bandit_gym.errors import BudgetExceeded
-from clustered_bandit_gym.game.federation import Block, FederationView
+from clustered_bandit_gym.game.federation import Answer, Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Payload, Reals
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.pulls import MAX_TIMES
@@ -99,7 +99,7 @@ class BAIClPlusPlus(BAICl):
             return federation.local(rest, all_tries, down=(known, stored), n_arms=arms.size)
 
         def attempt(k: int, waiting: Ints) -> tuple[Ints, Bools]:
-            def one_try(block: Block, *_: Bools) -> tuple[ArmIndex, Reals]:
+            def one_try(block: Block, *_: Bools) -> Answer:
                 place, averages = self._propose(block, arms, k)
                 return ArmIndex(arms[place], among=arms), Reals(averages)
 
@@ -128,7 +128,7 @@ def se_hat(n: int, attempt: Callable[[int, Ints], tuple[Ints, Bools]]) -> Ints:
     `attempt` gets k and the rows that are waiting. It returns their arms of the k-th try, and which
     of them are accepted (lines 3 to 5).
     """
-    found = np.empty(n, dtype=np.int64)
+    found = np.empty(n, dtype=int)
     waiting = np.arange(n)
     for k in range(1, MAX_TRIES + 1):
         arm, accepted = attempt(k, waiting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from clustered_bandit_gym._types import Bools, Ints
-from clustered_bandit_gym.game.federation import Block, FederationView
+from clustered_bandit_gym.game.federation import Answer, Block, FederationView
 from clustered_bandit_gym.game.payloads import ArmIndex, ArmSet, Flag, Reals
 from clustered_bandit_gym.policies.engines.elimination import elimination
 from clustered_bandit_gym.policies.paper.graph import components
@@ -68,7 +68,7 @@ class ClBAI(Policy):
         all_arms = federation.arms
         gamma = (p.delta / (12 * p.n_agents * p.n_arms)) ** (4 / 3)
 
-        def shortlist(block: Block) -> tuple[ArmSet, Reals]:
+        def shortlist(block: Block) -> Answer:
             # Line 4: R = ⌈log2(17/η)⌉ rounds, after which arms 2η/17 below the best are gone.
             active, estimates = elimination(block, all_arms, gamma, 2 * eta / 17)
             block.save("shortlist", active)

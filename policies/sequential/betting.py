@@ -26,8 +26,7 @@ BETS = 18
 IDLE = 0.02
 #: A bet never risks more than this part of what could ruin it.
 RISK = 0.95
-#: Where a pair's common mean is examined, relative to the place where two normal laws would have
-#: it.
+#: Where a pair's common mean is examined, relative to where two normal laws would have it.
 OFFSETS = np.array([-1, -0.35, -0.2, -0.1, -0.04, 0.0, 0.04, 0.1, 0.2, 0.35, 1.0])
 #: More points in the two intervals around the least value found.
 FINER = np.array([0.2, 0.35, 0.45, 0.55, 0.65, 0.8])

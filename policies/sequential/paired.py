@@ -67,7 +67,7 @@ class PairedWalks:
         # At most k batches are kept, so that they take no more memory than the walks.
         self._history = np.zeros((2, k, n, k))  # pulls and averages of each batch
         self._batches = 0
-        self._taken_up = np.zeros((n, k), dtype=np.int64)  # batches in the walks of each arm
+        self._taken_up = np.zeros((n, k), dtype=int)  # batches in the walks of each arm
 
     def add(self, rows: Ints, times: Ints) -> None:
         """Add a batch of `times` (r, k) pulls at agents `rows` (r,), which the cells already hold.

@@ -39,5 +39,5 @@ class Scales:
     def at(self, n: Any) -> tuple[Floats, Floats]:
         """ρ and the logarithm of its weight, at the scale that suits n > 0 pulls."""
         steps = np.log(n / (FROM * self.rho[0])) / np.log(RATIO)
-        level = np.clip(steps, 0, self.rho.size - 1).astype(np.int64)
+        level = np.clip(steps, 0, self.rho.size - 1).astype(int)
         return self.rho[level], np.log(self.weight)[level]

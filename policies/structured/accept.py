@@ -38,8 +38,7 @@ def accept(reps: Representatives, rest: Ints) -> Ints:
             centre, left = settle(record, rows, eta, known)
             needed &= left
             index = np.arange(rows.size)
-            # While the leader is not a known best arm, either may be wrong, so the leader is pulled
-            # along.
+            # While the leader is no known best arm, either may be wrong: the leader is pulled along.
             needed[index, leader] = True
             at = (index, centre)
             needed[at] = False

@@ -122,7 +122,7 @@ class PullPlan:
         self.share = np.sqrt(np.maximum(self.rival.sum(axis=1, keepdims=True), 1))
         self.level_beaten = 2 * (reps.to_beat + slack)[:, None]
         self.level_close = 2 * (reps.to_be_close + slack)[:, None]
-        self.telling = np.zeros(reps.distinct.shape, dtype=np.int64)
+        self.telling = np.zeros(reps.distinct.shape, dtype=int)
         self.to_distinct = np.zeros(reps.distinct.shape)
         if self.together.any():
             pulls = np.where(wanted, pulls_to_tell(reps, n, *np.nonzero(alike)), np.inf)
@@ -178,8 +178,7 @@ class PullPlan:
         return found
 
     def times(self) -> Floats:
-        """(R, K) pulls to make next, where positive. Ways that need few go first: they may make the
-        others moot."""
+        """(R, K) pulls to make next, where positive. Ways that need few go first."""
         top = self.top
         # Tasks that are to be settled by closeness elsewhere, and the y where that is to be shown.
         first = self.total.argmin(axis=0)
@@ -220,8 +219,7 @@ class PullPlan:
         return self.variance * times
 
     def _aim_at_closeness(self, at: Bools, goal: Floats) -> None:
-        """Raise the goals of the cells `at` (R, K), arms k at y, and of live arms there that k is not
-        yet close to."""
+        """Raise the goals of the cells `at` (R, K), and of live arms that these are not close to."""
         y, k = cells = np.nonzero(at)
         own_n = self.n[cells]
         np.maximum.at(goal, cells, self._next(self.close[cells], own_n))

@@ -50,8 +50,7 @@ def differ(cells: Cells, a: Ints, b: Ints, level: Floats) -> Bools:
 
 # Rule (a), for representatives (event 1) and for agents on their own (event 4).
 def beat(record: Record, rows: Ints) -> Ints:
-    """Arms of agents `rows` that are shown worse than the leader leave the live sets. Returns the
-    leaders (rows,)."""
+    """Arms shown worse than the leader leave the live sets of `rows`; returns the leaders (rows,)."""
     live = record.live[rows]
     leader = leaders(record.mean[rows], live)
     record.live[rows] &= ~record.cells.shows_worse(rows, leader, 0.0, record.to_beat[rows], live)

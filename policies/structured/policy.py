@@ -114,7 +114,6 @@ def _find_best_arms(reps: Representatives) -> bool:
         elif complete or m is None or second:
             return complete
         else:
-            # A representative with a wrong leader can seem to explain every agent. The leaders
-            # are certain now.
+            # A wrong leader can seem to explain every agent. The leaders are certain now.
             second = True
             discovery.again()

@@ -100,7 +100,7 @@ class Record:
 
     def pull(self, rows: Ints, arms: Ints, times: Floats) -> None:
         """Fresh pulls at (row, arm), each pair at most once, rounded up: arrays of one length."""
-        count = np.ceil(times).astype(np.int64)
+        count = np.ceil(times).astype(int)
         self.cells.pull(self.source, rows, arms, count, agents=self.agents[rows])
 
     def pull_where(self, times: Floats, rows: Ints | None = None) -> None:
@@ -131,7 +131,7 @@ class Representatives(Record):
     """
 
     def __init__(self, federation: FederationView, share: float = 1.0) -> None:
-        nobody = np.zeros(0, dtype=np.int64)
+        nobody = np.zeros(0, dtype=int)
         super().__init__(federation, Budgets(federation.problem, share), nobody)
         self._set_number(nobody)
         self.distinct = np.zeros((0, 0), dtype=bool)

@@ -48,8 +48,7 @@ def audit(
     max_seconds: float | None = None,
     progress: bool = True,
 ) -> AuditReport:
-    """Play a suite of games on which policies that are not δ-correct show it, and judge each by a
-    sequential test.
+    """Play games on which policies that are not δ-correct show it; judge each by a sequential test.
 
     A cell is played until its confidence sequence lies on one side of δ, or until `trials`. The
     level is family-wise: a policy that *is* δ-correct is failed on any cell at all with probability

@@ -38,8 +38,7 @@ class AuditGame:
         name, why: for the report; `why` says which mistake the cell detects.
         means: (M, K) mean rewards before arms are shuffled.
         sizes: (M,) number of agents in each cluster.
-        rewards: "gaussian", "bernoulli", or "jackpot": best arms pay 10 rarely, all others pay 1
-            often.
+        rewards: "gaussian", "bernoulli", or "jackpot": best arms pay 10 rarely, others 1 often.
         sigma: of Gaussian rewards.
         told: what replaces the truth in the learner's problem.
         delta_factor: δ of the cell as a multiple of the audit's.
@@ -72,8 +71,7 @@ class AuditGame:
         return Instance(given, clusters, model, allow_overlap=self.shared)
 
     def delta(self, delta: float) -> float:
-        """δ of the cell, if that of the audit is `delta`. At most a half: above, guessing would
-        suffice."""
+        """δ of the cell, if the audit's is `delta`. At most a half: above, guessing suffices."""
         return min(delta * self.delta_factor, max(delta, 0.5))
 
     def env(self, delta: float, max_pulls: int) -> Cell:
@@ -113,8 +111,7 @@ def near_tie(
     return means
 
 
-#: Four arms nearly tie with the best one of the first cluster; for a second cluster with a single
-#: agent.
+#: Four arms nearly tie with the first cluster's best one; the second cluster has a single agent.
 ONE_APART: Means = ((1.0, 0.6, 0.99, 0.98, 0.97, 0.96), (0.6, 1.0, 0.5, 0.4, 0.3, 0.2))
 
 #: A runner-up 0.01 below the best arm, and an arm 0.03 below.

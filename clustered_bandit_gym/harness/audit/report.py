@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from clustered_bandit_gym.harness.output.escape import plain
-from clustered_bandit_gym.harness.output.tables import Document, Table
+from clustered_bandit_gym.harness.output.tables import Content, Document, Table
 from clustered_bandit_gym.harness.scoring.numbers import interval, number
 from clustered_bandit_gym.harness.scoring.verdict import Word
 
@@ -107,7 +107,7 @@ class AuditReport(Document):
             f"{worst['reason']}."
         )
 
-    def parts(self) -> tuple[str, list[Table], list[str]]:
+    def parts(self) -> Content:
         """The cells, those that decide nothing, and the verdict in words."""
         tables = [_table("Games", self.cells)]
         if len(self.misspecified):

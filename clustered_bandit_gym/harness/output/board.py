@@ -17,7 +17,7 @@ from clustered_bandit_gym.harness.output.escape import csv_text, latex, plain
 from clustered_bandit_gym.harness.output.latex import equation, pulls_table
 from clustered_bandit_gym.harness.output.layout import board_tables
 from clustered_bandit_gym.harness.output.notes import notes_of
-from clustered_bandit_gym.harness.output.tables import Document, Table, setting
+from clustered_bandit_gym.harness.output.tables import Content, Document, setting
 from clustered_bandit_gym.harness.play import Row
 from clustered_bandit_gym.harness.scoring.summary import frame, summarise, varied_settings
 from clustered_bandit_gym.harness.store import Store
@@ -114,7 +114,7 @@ class Board(Document):
         """What a reader must know to read the figures right."""
         return notes_of(self.summary, self.varied, self.trials, self.missing)
 
-    def parts(self) -> tuple[str, list[Table], list[str]]:
+    def parts(self) -> Content:
         if self.trials.empty:
             return "no trials", [], []
         return self.title, board_tables(self.summary, self.varied), self.notes

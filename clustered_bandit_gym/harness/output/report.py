@@ -44,8 +44,7 @@ def report_page(board: Board, title: str = "clustered-bai report") -> str:
 
 
 def _sweep(board: Board) -> Values | None:
-    """The panels of "Across settings": within a panel the points of a policy differ in the swept
-    setting alone."""
+    """The panels of "Across settings": in each the swept setting alone varies."""
     x = swept_setting(board.summary, board.varied)
     if x is None:
         return None

@@ -23,11 +23,15 @@ class Table(NamedTuple):
     places: int = 0
 
 
+#: Title, tables and notes.
+Content = tuple[str, list[Table], list[str]]
+
+
 class Document(ABC):
     """Tables with a title above and notes below."""
 
     @abstractmethod
-    def parts(self) -> tuple[str, list[Table], list[str]]:
+    def parts(self) -> Content:
         """Title, tables and notes."""
 
     def __str__(self) -> str:

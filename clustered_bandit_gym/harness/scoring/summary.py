@@ -72,8 +72,7 @@ def swept_setting(summary: pd.DataFrame, varied: list[str], x: str | None = None
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """One row per environment and policy, in the order of the trials; the columns are explained
-    in `Board`."""
+    """One row per environment and policy, in the order of trials; `Board` explains the columns."""
     if trials.empty:
         return pd.DataFrame()
     varied = varied_settings(trials)

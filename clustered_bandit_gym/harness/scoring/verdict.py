@@ -54,8 +54,7 @@ class Verdict(NamedTuple):
         more: further trials, all finished and right, that a PASS would need, counted up to
             10^6 + 1; 0 after a PASS. None where more trials of this kind cannot give one: after a
             FAIL, and where P(wrong or unfinished) is above δ with confidence 1 − α.
-        reason: one sentence without the word: counts, interval, and what would change an
-            INCONCLUSIVE.
+        reason: in a sentence, counts, interval, and what would change an INCONCLUSIVE.
     """
 
     word: Word
@@ -102,8 +101,7 @@ def verdict(
         delta: the error rate that the policy was asked to keep, fixed before the data.
         alpha: probability that the sequence behind a FAIL, or the one behind a PASS, ever misses
             its rate.
-        unfinished: trials without an answer. They cannot FAIL a policy, and they count against a
-            PASS.
+        unfinished: trials without an answer: they count against a PASS, and cannot FAIL a policy.
     """
     against = errors + unfinished
     low, _ = confidence_sequence(errors, trials, alpha, delta)
