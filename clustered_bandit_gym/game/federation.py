@@ -108,7 +108,8 @@ class Channel:
         return tuple(messages) or None
 
     def pull(self, agents: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Floats:
-        """Central control: order pulls (arrays that broadcast) and get their averages.
+        """Central control: order `times` pulls of `arms` at `agents` (arrays that broadcast) and
+        get the averages.
 
         Billed per row: ⌈log2 K⌉ bits down for the arm, the Elias δ code of `times` (1 bit for one
         pull, about log2 times + 2 log2 log2 times for many: the agent does not know its range), and
@@ -293,7 +294,8 @@ class Block:
         return play.draw(self._agents[:, None], play.arms[None, :], times)
 
     def pull_counts(self, rows: ArrayLike, arms: ArrayLike, times: ArrayLike = 1) -> Ints:
-        """As `pull`, for how often each of `values` occurred, (..., S)."""
+        """As `pull`, for how often each of `values` occurred, (..., S): all about an agent's rewards
+        but their order."""
         return self._open_play.draw(self._ids(rows), arms, times, "counts")
 
     def random(self, size: int) -> Floats:
@@ -302,7 +304,8 @@ class Block:
         return self._open_play.agent_streams.uniform(self._agents, size)
 
     def save(self, name: str, values: ArrayLike) -> None:
-        """Keep `values` (n, ...) at the agents for a later program: that is not sent."""
+        """Keep `values` (n, ...) at the agents for a later program: what stays at an agent is not
+        sent."""
         values = np.asarray(values)
         empty = np.zeros((self.problem.n_agents, *values.shape[1:]), dtype=values.dtype)
         kept = self._open_play.memory.setdefault(name, empty)

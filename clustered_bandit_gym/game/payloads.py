@@ -275,7 +275,7 @@ def as_made(payload: Any) -> Payload:
         known = [f"{one.__name__}({form}): {what}, {price}" for one, form, what, price in TABLE]
         raise TypeError(
             f"a local program returns payloads, e.g. ArmIndex(arms, among=problem.n_arms), got "
-            f"{kind.__name__}. There are, without subclasses: {'; '.join(known)}"
+            f"{kind.__name__}. There are, no subclass of them: {'; '.join(known)}"
         )
     content = vars(payload).copy()
     for price in ("bits", "reals"):

@@ -134,7 +134,8 @@ class Categorical(RewardModel):
             raise UserError("probabilities must not be negative, and sum to 1 for every arm")
         # Sums that are 1 up to rounding stay as they are: a saved model reads back bit by bit.
         p[off > 1e-12] /= p[off > 1e-12].sum(axis=1, keepdims=True)
-        # P(X ≥ x_s), summed from the top: the conditional probabilities are exact in the tail, too.
+        # P(X ≥ x_s), summed from the top: the probability of x_s given at least x_s is exact even
+        # in the tail.
         tail = np.cumsum(p[:, :, ::-1], axis=2)[:, :, ::-1]
         conditional = np.divide(p, tail, out=np.zeros_like(p), where=tail > 0).clip(0, 1)
         # From the last value with any mass on the sum is 1, rounding or not: no draw may land on a

@@ -178,7 +178,8 @@ class PullPlan:
         return found
 
     def times(self) -> Floats:
-        """(R, K) pulls to make next, where positive. Ways that need few go first."""
+        """(R, K) pulls to make next, where positive. Ways that need few go first: they may make the
+        others moot."""
         top = self.top
         # Tasks that are to be settled by closeness elsewhere, and the y where that is to be shown.
         first = self.total.argmin(axis=0)
@@ -219,7 +220,8 @@ class PullPlan:
         return self.variance * times
 
     def _aim_at_closeness(self, at: Bools, goal: Floats) -> None:
-        """Raise the goals of the cells `at` (R, K), and of live arms that these are not close to."""
+        """Raise the goals of the cells `at` (R, K), arms k at y, and of live arms there that k is not
+        yet close to."""
         y, k = cells = np.nonzero(at)
         own_n = self.n[cells]
         np.maximum.at(goal, cells, self._next(self.close[cells], own_n))

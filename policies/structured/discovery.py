@@ -158,8 +158,8 @@ class Discovery:
         return rows
 
     def _terms(self, n: Floats, mean: Floats, arms: Any = slice(None)) -> Floats:
-        """Half the squared distances, in units of noise, of averages of n pulls from the
-        representatives'."""
+        """Half the squared distances of averages of n pulls of `arms` from the representatives', in
+        units of noise."""
         # Agents of one cluster have the same variances.
         n_rep = self.reps.n[:, arms]
         variance = self.of_cell[:, arms]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,15 @@ def test_bounds() -> None:
 def test_audit_fails_with_exit_code_1() -> None:
     text = call("audit", "random", "--quick", "--quiet", code=FAILED)
     assert "FAIL" in text
+
+
+def test_train_names_a_command_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness plays games, not their flat variants."""
+    pytest.importorskip("sb3_contrib")
+    monkeypatch.setenv("CLUSTERED_BANDIT_QUICK", "1")
+    text = call("train", "ClusteredBAI-Tiny-Box-v0", "--quiet", "--out", tmp_path / "model.zip")
+    _, command, _ = text.split("`")
+    assert "uniform-glr" in call(*shlex.split(command)[1:], "--quiet", "--no-bound")
 
 
 def test_help_and_version() -> None:

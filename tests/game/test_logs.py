@@ -105,7 +105,13 @@ def test_bad_numbers_of_clusters(path: Path) -> None:
 
 
 def test_a_file_without_clusters_says_so(path: Path, tmp_path: Path) -> None:
-    for header in ("agent,arm,reward", "cluster,arm,clicks", "cluster,variant,reward"):
+    headers = (
+        "agent,arm,reward",
+        "cluster,arm,clicks",
+        "cluster,variant,reward",
+        "user,arm,clicked",
+    )
+    for header in headers:
         path.write_text(f"{header}\n0,1,0\n")
         with pytest.raises(ValueError, match=rf"columns cluster, .*{header.replace(',', ', ')};"):
             cbg.Instance.from_csv(path)

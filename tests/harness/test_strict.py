@@ -35,6 +35,23 @@ def test_the_author_reads_what_was_changed_in_vain(how: str, names: str) -> None
     )
 
 
+def test_a_board_tells_of_changes_in_vain_without_an_exception() -> None:
+    class Preallocates(cbg.Policy):
+        def solve(self, federation: Any) -> Any:
+            kept = np.zeros((federation.problem.n_agents, federation.problem.n_arms))
+
+            def program(block: Any) -> cbg.Flag:
+                kept[block.agents] = block.pull_grid(100)
+                return cbg.Flag(np.ones(len(block), dtype=bool))
+
+            federation.local(federation.agents, program)
+            return kept.argmax(axis=1)
+
+    board = cbg.evaluate(Preallocates(), TINY, trials=3, n_agents=8, bound=False, progress=False)
+    assert set(board.trials["outcome"]) == {"wrong"}
+    assert "a local program changed `kept`, but programs run on copies" in str(board)
+
+
 @pytest.mark.parametrize("function", [cbg.play, cbg.evaluate, cbg.sweep])
 def test_strict_is_the_default(function: Any) -> None:
     assert inspect.signature(function).parameters["strict"].default is True

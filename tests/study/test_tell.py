@@ -230,7 +230,7 @@ def test_a_policy_that_catches_everything_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (None, "tell exactly one of rewards"),
+        (None, "pull returned None; expected an array"),
         (0.5, "one array of rewards for each of 12 rows, got 1"),
         ({"means": [0.5]}, "unexpected keyword argument 'means'"),
     ],

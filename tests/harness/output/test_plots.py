@@ -303,7 +303,7 @@ def test_pictures_touch_no_global_state(small: cbg.Board) -> None:
 def test_mistakes_in_pictures(small: cbg.Board, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot plot against 'n_agents'"):
         small.plot(x="n_agents")
-    with pytest.raises(ValueError, match=r"use \.png, \.pdf or \.svg"):
+    with pytest.raises(ValueError, match=r"must be one of '.png', '.pdf', '.svg'; got '.xyz'"):
         small.plot(tmp_path / "board.xyz")
     with pytest.raises(ValueError, match="no trials"):
         cbg.Board([]).plot()

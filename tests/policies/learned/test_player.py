@@ -88,6 +88,15 @@ def test_tensors_alone_play_what_sb3_would(name: str, tmp_path: Path) -> None:
     assert row["outcome"] != "error"
 
 
+def test_a_model_that_never_stops_answers_at_the_limit(tmp_path: Path) -> None:
+    model = ppo()
+    with torch.no_grad():
+        model.policy.action_net.bias[-1] = -100.0
+    model.save(tmp_path / "box.zip")
+    row = cbg.play(SB3Policy(str(tmp_path / "box.zip")), TINY, seed=1, bound=False)
+    assert (row["pulls"], row["outcome"] in ("solved", "wrong")) == (25 * 12, True)
+
+
 def test_custom_networks_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.zip"
     for custom in ({"features_extractor_class": Halves}, {"activation_fn": torch.nn.ReLU}):

@@ -24,8 +24,21 @@ def test_made_from_an_id() -> None:
     assert cbg.SB3VecEnv("ClusteredBAI-Tiny-Discrete-v0", n_envs=2).action_space == env.action_space
     with pytest.raises(ValueError, match="draws no pictures"):
         cbg.SB3VecEnv("ClusteredBAI-Tiny-Box-v0", n_envs=2, render_mode="rgb_array")
-    with pytest.raises(ValueError, match="not an environment of this package"):
-        cbg.SB3VecEnv("CartPole-v1")
+    for name in ("CartPole-v1", "Tiny"):
+        with pytest.raises(ValueError, match="not an environment of this package"):
+            cbg.SB3VecEnv(name)
+    assert cbg.SB3VecEnv(f"clustered_bandit_gym:{TINY}", n_envs=2).num_envs == 2
+
+
+@pytest.mark.parametrize("kind", ["Box", "Discrete"])
+def test_features_are_those_of_the_plain_id(kind: str) -> None:
+    plain = cbg.SB3VecEnv(TINY, "auto", n_envs=3)
+    flat = cbg.SB3VecEnv(f"ClusteredBAI-Tiny-{kind}-v0", "auto", n_envs=3)
+    plain.seed(4)
+    flat.seed(4)
+    assert np.array_equal(plain.reset(), flat.reset())
+    actions = np.array([0, 3, 8])
+    assert np.array_equal(plain.step(actions)[0], flat.step(actions)[0])
 
 
 def test_box_ids_and_attributes() -> None:

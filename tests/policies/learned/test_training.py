@@ -39,6 +39,8 @@ def test_files_are_not_lost(tmp_path: Path) -> None:
 def test_bad_settings() -> None:
     with pytest.raises(ValueError, match="algo must be one of 'ppo', 'maskable-ppo'"):
         make_model(TINY, algo="sac")
+    with pytest.raises(ValueError, match="steps must be a whole number >= 1, got 0"):
+        make_model(TINY, steps=0)
     with pytest.raises(ValueError, match="training needs fixed ones"):
         make_model(TINY, told={"eta": "truth"})
 
