@@ -82,7 +82,7 @@ def theorem_table(played: dict[str, Played]) -> str:
             "## The theorems' terms",
             "Measured pulls of a phase over the theorem's term for it, with the hidden constant "
             "set to 1 (as in "
-            "`formulas.py`), from the smallest to the largest over the figure's points. The theorems "
+            "`research/paper/formulas.py`), from the smallest to the largest over the figure's points. The theorems "
             "promise that a "
             "constant above these exists; a narrow range says that the term describes how pulls "
             "grow. Where Cl-BAI's "
