@@ -155,7 +155,7 @@ def plan(
         seed=seed,
         epsilon=epsilon,
     )
-    typer.echo(made)
+    typer.echo(f"{made}\n{trials} trials of each policy at δ = {delta:g}, {rewards} rewards.")
 
 
 def _open(path: Path) -> Study:
