@@ -141,6 +141,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Values]:
         began = self._done
         rewards, terminated, truncated, values = self.play(actions)
+        values["action_mask"] = self._mask()
         if began.any():
             self.begin(began.nonzero()[0])
         self._collect()
@@ -244,7 +245,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             "pulls": self._count.copy(),
             "pulls_per_agent": self.pulls_per_agent.copy(),
             "communication": self.game.bill(self._orders.copy()),
-            "action_mask": self._mask(),
         }
 
     def observe(self, which: Any = slice(None)) -> Any:
