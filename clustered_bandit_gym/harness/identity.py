@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib
 import io
 import json
 import marshal
 import os
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import _lru_cache_wrapper, cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import distributions, version
@@ -31,7 +32,7 @@ from importlib.util import find_spec, resolve_name
 from itertools import chain
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import gymnasium as gym
 
@@ -49,7 +50,7 @@ from clustered_bandit_gym.game.isolation import (
     is_installed,
     package_folders,
 )
-from clustered_bandit_gym.harness.settings import PACKAGE, instance_digest, path_of
+from clustered_bandit_gym.harness.settings import PACKAGE, instance_digest, path_of, plain
 from clustered_bandit_gym.imports import load_object
 
 #: Modules and other names by which code reaches beyond its own text and state.
@@ -177,14 +178,15 @@ def _digest(value: Any, settings: Iterable[Any]) -> str:
     try:
         writer.dump(value)
         parts: list[Any] = [pickled.getvalue()]
-        for folder in settings:
-            if isinstance(folder, str | Path) and os.path.isdir(folder):
-                for file in sorted(Path(folder).rglob("*")):
-                    parts.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
+        for folder in map(os.path.expanduser, _texts(plain(list(settings)))):
+            for file in sorted(Path(folder).rglob("*")) if os.path.isdir(folder) else ():
+                parts.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
         if writer.foreign:
             # The user's code may reach any loaded module by ways that no text shows.
             # Importing packages comes first: their variables count, too.
             files = user_files({*user_modules(), *writer.imported})
+            for name in writer.imported & files.keys():
+                importlib.import_module(name)
             parts += [(name, _content(str(file))) for name, file in files.items()]
             parts += [(name, _plain_variables(one)) for name, one in user_modules().items()]
             parts += _installed_versions()
@@ -207,7 +209,17 @@ def _sha(parts: Any) -> str:
 
 def _content(text: str) -> str:
     """A hash of the file that a string names; "" if it names none."""
-    return hashlib.sha256(Path(text).read_bytes()).hexdigest() if os.path.isfile(text) else ""
+    file = os.path.expanduser(text)
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if os.path.isfile(file) else ""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in a plain value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
 
 
 def _plain_variables(module: ModuleType) -> str:
@@ -249,8 +261,6 @@ class _Writer(Copier):
             return value.__reduce_ex__(2)
         if isinstance(value, _lru_cache_wrapper):
             return cached_again, (value.__wrapped__, value.cache_parameters())
-        if isinstance(value, TypeVar):  # cloudpickle gives it a number that is new in each process
-            return TypeVar, (value.__name__, *value.__constraints__)
         if type(value) is Instance:
             return Instance, (instance_digest(value),), value.rewards
         named = isinstance(value, FunctionType | BuiltinFunctionType | type | ModuleType)

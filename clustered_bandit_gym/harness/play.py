@@ -27,7 +27,14 @@ from clustered_bandit_gym.game.seeds import global_seed, trial_seeds
 from clustered_bandit_gym.harness.bound import bound_of
 from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.outcome import describe, outcome_row, text_of
-from clustered_bandit_gym.harness.settings import Cell, Env, label_of, path_of, settings_of
+from clustered_bandit_gym.harness.settings import (
+    Cell,
+    Env,
+    label_of,
+    path_of,
+    settings_of,
+    writable,
+)
 
 Row = Values
 
@@ -93,7 +100,7 @@ class Work:
             try:
                 player = copy.deepcopy(policy)
                 if direct:
-                    arms = player.solve(federation.view(self.strict))
+                    arms = player.solve(federation.view(self.strict, player))
                     if federation.judgement is None:
                         _check_not_none(arms, federation.silent_program)
                         federation.stop(arms)
@@ -151,6 +158,7 @@ class Work:
             "env_kwargs": cell.plain_kwargs,
             "policy": label,
             "policy_class": path_of(type(policy)),
+            "guarantee": writable(str(getattr(policy, "guarantee", ""))),
             "settings": settings_of(policy),
             "trial": int(task.trial),
             "seed": int(self.seed),

@@ -26,6 +26,7 @@ import cloudpickle
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.isolation import is_foreign
+from clustered_bandit_gym.harness.identity import user_modules
 from clustered_bandit_gym.harness.play import Row, Task, Work
 
 #: Exit code of a worker that ends outside of any trial: it has lost its connection to the pool.
@@ -33,8 +34,8 @@ _LOST_CONNECTION = 75
 
 
 def pack(work: Work) -> bytes:
-    """The work as bytes; classes of users' own modules by value."""
-    names = {type(policy).__module__ for _, policy in work.players}
+    """The work as bytes; what it refers to in users' own modules by value, as it is here."""
+    names = {type(policy).__module__ for _, policy in work.players} | user_modules().keys()
     modules = [sys.modules[name] for name in names - cloudpickle.list_registry_pickle_by_value()]
     with ExitStack() as stack:
         for module in filter(is_foreign, modules):

@@ -44,9 +44,9 @@ def replay(
         policy = rebuild_policy(row["policy_class"], row["settings"], allow)
     for key in row["env_kwargs"].keys() - env_kwargs:
         env_kwargs[key] = revive(key, row["env_kwargs"][key], allow)
-    work = Work(
-        [Cell(row["env"], env_kwargs)], [(row["policy"], policy)], row["seed"], strict=row["strict"]
-    )
+    cells = [Cell(row["env"], env_kwargs)]
+    bounded = not np.isnan(np.array(row["bound"], dtype=float))
+    work = Work(cells, [(row["policy"], policy)], row["seed"], bool(bounded), row["strict"])
     return work.play(Task(0, 0, row["trial"]), row["stepwise"], on_error)
 
 

@@ -143,13 +143,15 @@ def sweep(
             for task, row in results:
                 rows[task] = row if resume is None else resume.put(task, row)
                 shown.update()
-    unplayed = len(tasks) - len(rows)
+        unplayed = len(tasks) - len(rows)
+        if replays and not unplayed:
+            for task, same in reproduced(work, rows, replays).items():
+                rows[task] = rows[task] | {"reproduced": same}
+                if resume is not None:
+                    resume.keep(task, rows[task])
     if unplayed:
         text = f"interrupted: {len(rows):,} trials are done, {unplayed:,} are not"
         warnings.warn(text, stacklevel=2)
-    elif replays:
-        for task, same in reproduced(work, rows, replays).items():
-            rows[task] = rows[task] | {"reproduced": same}
     return Board([rows[task] for task in sorted(rows)], missing=unplayed, reused=reused)
 
 

@@ -104,10 +104,10 @@ class Store(ExitStack):
             ) from error
 
     def _rows(self, statement: str, values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Row]]:
-        """The results of a statement that asks for something and for rows."""
-        for other, text in self._ask(statement, values):
+        """The results of a statement that asks for rows last."""
+        for *others, text in self._ask(statement, values):
             try:
-                yield other, json.loads(text)
+                yield tuple(others), json.loads(text)
             except (ValueError, RecursionError):
                 raise UserError(f"{self.path} holds a row that cannot be read") from None
 
@@ -120,29 +120,41 @@ class Store(ExitStack):
         list(self._ask(statement, (label, *place)))
 
     def put(self, place: Place, trial: int, row: Row) -> None:
-        """Keep a row. An existing row of the same trial stays, unless the trial failed."""
+        """Keep a row. An existing row of the same trial stays, unless the trial failed or the row
+        says now whether it was reproduced."""
         text = json.dumps(row)  # in ASCII: SQLite refuses lone surrogates
         statement = (
             "INSERT INTO trials (env, policy, versions, seed, trial, outcome, row) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
             "SET outcome = excluded.outcome, row = excluded.row "
-            f"WHERE trials.outcome IN {FAILED}"
+            f"WHERE trials.outcome IN {FAILED} OR ?"
         )
-        list(self._ask(statement, (*place, trial, row["outcome"], text)))
+        list(self._ask(statement, (*place, trial, row["outcome"], text, "reproduced" in row)))
 
     def get(self, place: Place) -> dict[int, Row]:
         """The rows of one policy on one environment, by trial."""
         query = "SELECT trial, row FROM trials WHERE (env, policy, versions, seed) = (?, ?, ?, ?)"
-        return dict(self._rows(query, place))
+        return {trial: row for (trial,), row in self._rows(query, place)}
 
     def stream(self) -> Iterator[Row]:
         """Rows by environment, policy and trial, one at a time, with their policies' last labels.
         Rows of code that has changed since are left out."""
-        found = self._rows(
-            "SELECT current.label, trials.row FROM trials "
-            "JOIN current USING (env, policy, versions, seed) ORDER BY current.rowid, trial"
+        # Of places that look the same on a board, since only their code differs, the last counts.
+        last = {}
+        one_each = (
+            "SELECT current.rowid, label, current.seed, row FROM current JOIN trials ON number = "
+            "(SELECT number FROM trials WHERE (env, policy, versions, seed) = "
+            "(current.env, current.policy, current.versions, current.seed)) ORDER BY current.rowid"
         )
-        for label, row in found:
+        for (place, label, seed), row in self._rows(one_each):
+            shown = json.dumps([row.get("env"), row.get("env_kwargs")], sort_keys=True)
+            last[label, seed, shown] = place
+        found = self._rows(
+            "SELECT label, row FROM trials JOIN current USING (env, policy, versions, seed) "
+            f"WHERE current.rowid IN ({', '.join(map(str, last.values()))}) "
+            "ORDER BY current.rowid, trial"
+        )
+        for (label,), row in found:
             yield row | {"policy": label}
 
     def columns(self) -> dict[str, list[Any]]:
@@ -180,7 +192,7 @@ class Resume(ExitStack):
         if out is None:
             return
         self.store = self.enter_context(Store(out))
-        mode = " strict" if work.strict else ""
+        mode = " strict" * work.strict + " without bound" * (not work.bound)
         policies = [_key_or_reason(policy_key, policy) for _, policy in work.players]
         for c, cell in enumerate(work.cells):
             env, no_env = _key_or_reason(env_key, cell.env_id, cell.kwargs)
@@ -219,10 +231,14 @@ class Resume(ExitStack):
                 f"a worker process plays {row['version']}, this process is {versions()}: restart "
                 "this process, or install the same version everywhere"
             )
-        place, said = self.places[task[:2]]
+        _, said = self.places[task[:2]]
         row = row | said | {"attempts": self.attempts.get(task, 0) + row["attempts"]}
-        self.store.put(place, task.trial, row)
+        self.keep(task, row)
         return row
+
+    def keep(self, task: Task, row: Row) -> None:
+        """Keep a row as it is."""
+        self.store.put(self.places[task[:2]][0], task.trial, row)
 
 
 def _key_or_reason(write: Callable[..., str], *arguments: Any) -> tuple[str, str]:

@@ -99,3 +99,10 @@ def test_a_play_leaves_the_process_as_it_was() -> None:
     before = np.geterr(), list(warnings.filters), os.getcwd()
     cbg.play(Untidy(), TINY)
     assert (np.geterr(), list(warnings.filters), os.getcwd()) == before
+
+
+def test_a_failed_replay_is_kept(tmp_path: Any) -> None:
+    Learns.seen.clear()
+    how: dict[str, Any] = {"trials": 3, "bound": False, "progress": False, "out": tmp_path}
+    cbg.evaluate(Learns(), TINY, replays=1, **how)
+    assert "fresh process" in cbg.Board.load(tmp_path).summary.doubt[0]

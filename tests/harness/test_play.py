@@ -28,7 +28,7 @@ import clustered_bandit_gym as cbg
 from clustered_bandit_gym.game.seeds import trial_seeds
 
 KEYS = {
-    "env", "env_kwargs", "policy", "policy_class", "settings", "trial", "seed", "stepwise", "strict", "outcome",
+    "env", "env_kwargs", "policy", "policy_class", "guarantee", "settings", "trial", "seed", "stepwise", "strict", "outcome",
     "message", "attempts",
     "correct", "wrong_agents", "clustering_errors", "arm_errors", "pulls", "pulls_max_agent", "pulls_by_phase", "cost",
     "cost_by_phase", "bits_up", "bits_down", "reals_up", "reals_down", "rounds", "suspicious_communication", "n_agents",

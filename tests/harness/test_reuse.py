@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 FROM = USER_MODULE.format(imports="from conf_of_reuse import TIMES", inside="", times="TIMES")
 WHOLE = USER_MODULE.format(imports="import conf_of_reuse", inside="", times="conf_of_reuse.TIMES")
+OBJECT = USER_MODULE.format(imports="", inside="import conf_of_reuse", times="conf_of_reuse.TIMES")
 INSIDE = USER_MODULE.format(imports="", inside="from conf_of_reuse import TIMES", times="TIMES")
 
 
@@ -145,6 +147,53 @@ def test_an_imported_module_that_was_edited(
         mine = user("mine_of_reuse", mine_of_reuse=text, **({"conf_of_reuse": conf} | modules)).Mine
         assert pulls(mine(), tmp_path / "out") == [times, times]
     assert len(cbg.Store(tmp_path / "out")) == 4
+
+
+def test_what_a_module_reads_when_a_policy_imports_it(
+    tmp_path: Path, user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its text is the same; its variables are not."""
+    for times in (3, 5):
+        monkeypatch.setenv("TIMES_OF_REUSE", str(times))
+        conf = "import os\nTIMES = int(os.environ['TIMES_OF_REUSE'])"
+        mine = user("mine_of_reuse", mine_of_reuse=OBJECT, conf_of_reuse=conf).Mine
+        sys.modules.pop("conf_of_reuse", None)
+        assert pulls(mine(), tmp_path / "out") == [times, times]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Stands for a generator that reads the files of a folder."""
+
+    path: str
+
+
+def test_files_and_folders_below_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    (tmp_path / "data").mkdir()
+    keys = set()
+    for text in ("0.9,0.1\n0.2,0.8", "0.9,0.5\n0.4,0.88"):
+        for name in ("means.csv", "data/means.csv"):
+            (tmp_path / name).write_text(text)
+        settings: list[dict[str, Any]] = [
+            {"means": "~/means.csv"},
+            {"generator_kwargs": {"data": "~/data"}},
+            {"generator": Folder(str(tmp_path / "data"))},
+            {"folders": [str(tmp_path / "data")]},
+        ]
+        keys |= {env_key(TINY, own) for own in settings}
+    assert len(keys) == 2 * len(settings)
+
+
+def test_two_jobs_play_what_is_loaded_here(tmp_path: Path, user: Any) -> None:
+    """Not what a worker process would import from the disk."""
+    module = user("mine_of_reuse", mine_of_reuse=WHOLE, conf_of_reuse="TIMES = 3")
+    module.conf_of_reuse.TIMES = 7
+    how: dict[str, Any] = {"trials": 2, "progress": False, "bound": False}
+    for jobs in (1, 2):
+        board = cbg.evaluate(module.Mine(), TINY, n_jobs=jobs, **how)
+        assert board.trials["pulls"].tolist() == [7, 7]
 
 
 def test_what_a_policy_of_a_script_imports_while_it_plays(tmp_path: Path, user: Any) -> None:

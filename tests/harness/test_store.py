@@ -46,6 +46,17 @@ def test_rows_of_changed_code_are_left_out(tmp_path: Path) -> None:
         assert [kept["mark"] for kept in store.stream()] == ["new"]
 
 
+def test_environments_that_differ_in_their_code_alone_are_not_mixed(tmp_path: Path) -> None:
+    """A board shows them as one: by id and settings."""
+    with Store(tmp_path) as store:
+        for n, code in ((10, "old"), (20, "old"), (10, "new")):
+            place = Place(f"env {n} {code}", "p", "v", "0")
+            store.announce("p", place)
+            store.put(place, 0, row(env="E", env_kwargs={"n": n, "eta": float("inf")}, mark=code))
+        found = [(kept["env_kwargs"]["n"], kept["mark"]) for kept in store.stream()]
+        assert found == [(20, "old"), (10, "new")]
+
+
 def test_a_reader_leaves_no_files_behind(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         store.put(PLACE, 0, row())

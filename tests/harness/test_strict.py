@@ -190,3 +190,44 @@ def test_agents_and_what_is_told_cannot_be_written_to() -> None:
 
     for cheat in (through_agents, through_the_problem):
         assert row_of(cheat, strict=True)["outcome"] == "error"
+
+
+def test_values_of_rewards_are_no_letter_box() -> None:
+    """The shape and the dtype of a read-only array can be written."""
+
+    class Reshapes(cbg.Policy):
+        def solve(self, federation: Any) -> Any:
+            def program(block: Any) -> None:
+                block.values.shape = (1, 2)
+
+            federation.local(federation.agents, program)
+            return np.full(federation.problem.n_agents, federation.reward_values.ndim - 1)
+
+    instance = cbg.Instance([[0.9, 0.1], [0.1, 0.9]], [0, 0, 1], cbg.Bernoulli())
+    kwargs = {"instance": instance}
+    row = cbg.play(Reshapes(), "ClusteredBAI-v0", bound=False, env_kwargs=kwargs)
+    assert row["pulls"] == 0
+    assert row["wrong_agents"] == 1, "arm 0 for everybody"
+
+
+def test_a_program_learns_nothing_from_a_spent_budget() -> None:
+    """Its text would tell how many pulls all agents have made; nor can the play go on after it."""
+
+    class Catches(cbg.Policy):
+        def solve(self, federation: Any) -> Any:
+            def program(block: Any) -> cbg.Payload:
+                texts: list[str] = []
+                try:
+                    block.pull_grid(2**50)
+                except cbg.BudgetExceeded as error:
+                    texts = [str(one) for one in (error, error.__context__, error.__cause__)]
+                told = any("pulls made" in text for text in texts)
+                return cbg.Flag(np.full(len(block), told))
+
+            told = federation.local(federation.agents, program)
+            assert not told.any()
+            return told.astype(int)
+
+    row = cbg.play(Catches(), TINY, bound=False, env_kwargs={"max_pulls": 1000})
+    assert row["outcome"] == "budget"
+    assert "0 pulls made" in row["message"]

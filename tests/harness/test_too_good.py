@@ -4,6 +4,7 @@ audit.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,3 +75,13 @@ def test_answers_that_no_message_carried_cannot_pass() -> None:
     assert score.errors == 0
     assert score.verdict == "INCONCLUSIVE"
     assert "less than half of the bits" in score.doubt
+
+
+def test_the_test_of_pulls_cannot_be_switched_off_in_a_kept_run(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"trials": 100, "n_agents": 6, "progress": False, "out": tmp_path}
+    without = cbg.evaluate(KnowsTheAnswer(), "ClusteredBAI-PaperSmall-v0", bound=False, **how)
+    assert "Not checked: pulls against the lower bound" in str(without)
+    board = cbg.evaluate(KnowsTheAnswer(), "ClusteredBAI-PaperSmall-v0", **how)
+    assert board.summary.iloc[0].verdict == "INCONCLUSIVE"
+    assert cbg.Board.load(tmp_path).summary.iloc[0].verdict == "INCONCLUSIVE"
+    assert cbg.replay(without.trials.iloc[0], KnowsTheAnswer())["bound"] is None

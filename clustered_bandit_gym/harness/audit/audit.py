@@ -43,7 +43,7 @@ def audit(
     cells: Sequence[str | AuditGame] | None = None,
     alpha: float = 0.05,
     max_pulls: int | None = None,
-    replays: int = 0,
+    replays: int = 1,
     out: FilePath | None = None,
     max_seconds: float | None = None,
     progress: bool = True,

@@ -27,6 +27,10 @@ def notes_of(
         unchecked.append(
             "not strict (what programs write elsewhere than into their messages is not seen)"
         )
+    if trials["bound"].isna().all():
+        unchecked.append(
+            "pulls against the lower bound (--no-bound, or it is too large to compute)"
+        )
     if "reproduced" not in trials:
         unchecked.append("trials replayed in a fresh process (--replays N does)")
     if unchecked:

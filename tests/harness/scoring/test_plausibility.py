@@ -136,12 +136,11 @@ def test_policies_that_rely_on_assumption_2_are_exempt(guarantee: str, exempt: b
     assert (implausible(rows, 0.05, guarantee) == "") is exempt
 
 
-def test_the_board_looks_up_what_a_class_states() -> None:
+def test_the_board_reads_what_a_policy_states() -> None:
     cheat = [0.01] * 60
-    path = f"{BAIClPlusPlus.__module__}:{BAIClPlusPlus.__qualname__}"
     doubts = [
-        cbg.Board(rows("p", cheat, policy_class=one, bound=1.0)).summary["doubt"][0]
-        for one in ("somebody:Else", path)
+        cbg.Board(rows("p", cheat, guarantee=one, bound=1.0)).summary["doubt"][0]
+        for one in ("delta-PC under Assumption 1", BAIClPlusPlus.guarantee)
     ]
     assert doubts[0] != ""
     assert doubts[1] == ""
