@@ -51,7 +51,7 @@ def play_stepwise(
         return float(info["sample"])
 
     with federation.stepping(step):
-        arms = policy.solve(federation.view(strict))
+        arms = policy.solve(federation.view(strict, policy))
     if federation.judgement is not None:
         raise PlayOver(
             "the policy stopped the play itself; a policy that is played stepwise returns its arms"
@@ -65,9 +65,9 @@ def crosstalk(policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_se
 
     Every agent has its own stream of rewards, so that both plays must be the same unless a program
     lets the agents of a block use each other's rewards (it subtracts the mean of the block, say):
-    information that was never sent. A play that runs out of budget shows nothing, since pulls are
-    then made in another order. A policy whose ordinary plays differ is not reproducible, which says
-    nothing about its blocks.
+    information that was never sent. An ordinary play that runs out of budget shows nothing, since
+    pulls are then made in another order. A policy whose ordinary plays differ is not reproducible,
+    which says nothing about its blocks.
     """
 
     def play(block_size: int | None) -> Values:
@@ -79,7 +79,7 @@ def crosstalk(policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_se
         try:
             # The same global seed in all plays: a policy that uses `np.random` is reproducible.
             with global_seed(0):
-                arms = copy.deepcopy(policy).solve(federation.view(strict=True))
+                arms = copy.deepcopy(policy).solve(federation.view(True, policy))
             if federation.answer is None:
                 federation.stop(arms)
         except BudgetExceeded:
@@ -96,7 +96,7 @@ def crosstalk(policy: Policy, env: ClusteredBAIEnv, instance_seed: Seed, play_se
     first = play(None)
     second = play(None)
     alone = play(1)
-    if not alone or _differences(first, second):
+    if not first or _differences(first, second):
         return ""
     return ", ".join(_differences(first, alone))
 

@@ -36,7 +36,8 @@ def indices(values: ArrayLike, size: int, what: str) -> Ints:
     if ids.dtype.kind not in "iu" and ids.size:
         raise UserError(f"{what} indices must be integers, got {ids.dtype}")
     ids = ids.astype(int, copy=False)
-    bad = ids[ids.view(np.uint64) >= size]  # as unsigned numbers, negative ones are large
+    # As unsigned numbers, negative ones are large.
+    bad = ids[ids.view(np.uint64) >= min(size, 2**63)]
     if bad.size:
         raise UserError(f"{what} {bad[0]} is out of range: {what}s run from 0 to {size - 1}")
     return ids

@@ -153,7 +153,7 @@ class Channel:
         except ends as error:
             failure = error
         # Outside of the clause, so that what is raised does not carry the first one with it.
-        self._play.failure = failure
+        self._play.failure = failure = self._play.failure or failure
         if isinstance(failure, KeyboardInterrupt):
             raise KeyboardInterrupt
         if isinstance(failure, BudgetExceeded):
@@ -190,9 +190,9 @@ class Federation(Channel, Play):
     def _play(self) -> Play:  # type: ignore[override]
         return self
 
-    def view(self, strict: bool = False) -> FederationView:
+    def view(self, strict: bool = False, policy: object = None) -> FederationView:
         """What the harness gives to a policy: this play without its books."""
-        return FederationView(self, strict)
+        return FederationView(self, strict, policy)
 
 
 class FederationView(Channel):
@@ -208,6 +208,7 @@ class FederationView(Channel):
         strict: nothing comes from the agents but what they send. Local programs run as serialised
             copies. An exception in a program, or a spent budget, ends the play, and what it says is
             not shown to the policy.
+        policy: who gets it; programs of this package's own policies are not copied.
 
     Attributes:
         problem: what the learner is told; the harness judges by its own copy.
@@ -225,12 +226,12 @@ class FederationView(Channel):
     rng: Rng
     max_pulls: int
 
-    def __init__(self, federation: Play, strict: bool = False) -> None:
+    def __init__(self, federation: Play, strict: bool = False, policy: object = None) -> None:
         shared = ("agents", "arms", "reward_values", "rng", "max_pulls")
         vars(self).update({name: getattr(federation, name) for name in shared})
         # A copy for the centre: the agents' own is within reach of local programs.
         vars(self).update(problem=copy(federation.told), _play=federation)
-        federation.isolation = Isolation(self) if strict else None
+        federation.isolation = Isolation(self, policy) if strict else None
 
     def stop(self, arms: ArrayLike) -> None:
         """End the play with one arm per agent (N,), as returning them does; it is final."""
@@ -255,7 +256,8 @@ class Block:
     def __init__(self, play: Play, agents: Ints, whole: Block | None = None) -> None:
         # A copy for each block: what one writes into it, no other one reads.
         self.problem: Problem = whole.problem if whole else copy(play.told)
-        self.values = play.reward_values
+        values = play.reward_values
+        self.values = None if values is None else read_only(values)
         self._play = play
         self._whole = whole or self
         #: The program has returned: any later use raises `PlayOver`.

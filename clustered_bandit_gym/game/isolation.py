@@ -3,7 +3,8 @@
 A closure shares its variables with the function that made it: a program could write its findings
 into a list of the centre without sending anything. In strict mode every block of agents runs a
 copy. cloudpickle serialises the program with everything that it refers to, the user's functions,
-classes and modules by value. Programs of this package are not copied; tests play them as copies.
+classes and modules by value. Programs of this package's policies are not copied; tests play them
+as copies.
 
 This protects against mistakes and shortcuts. A program that sets out to break the rules can still
 write to a file, to `sys`, or to the objects of an installed library.
@@ -26,7 +27,7 @@ from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType, NoneType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from cloudpickle.cloudpickle import Pickler, _dynamic_class_reduce, _lookup_module_and_qualname
@@ -52,16 +53,19 @@ class Isolation:
 
     Args:
         federation: what the policy holds; a program that refers to it gets an `AtCentre`.
+        policy: who plays. Only in the hands of this package's own policies is its code trusted with
+            data of the centre, which it could change.
     """
 
-    def __init__(self, federation: Any) -> None:
+    def __init__(self, federation: Any, policy: object) -> None:
         self._federation = federation
+        self._trusts = is_own(file_of(home(type(policy))))
         #: The serialised program and the copy that ran last, by the program's name.
         self._ran: dict[str, tuple[bytes, Program]] = {}
 
     def isolated(self, program: Program) -> Program:
         """`program` as `Federation.local` is to run it: a fresh copy in each block."""
-        if is_ours(program):
+        if self._trusts and is_ours(program):
             return program
         try:
             data = self._dumped(program)
@@ -232,6 +236,8 @@ class Copier(Pickler):  # type: ignore[misc]
             return AtCentre, ("federation", obj.problem)
         if isinstance(obj, GENERATORS):
             return AtCentre, ("generator",)
+        if isinstance(obj, TypeVar):  # cloudpickle would find the original by a number of its own
+            return TypeVar, (obj.__name__, *obj.__constraints__)
         if isinstance(getattr(obj, "__self__", None), GENERATORS):
             raise TypeError("a generator of the centre; block.random(...) draws at the agents")
         if isinstance(obj, ModuleType) and is_foreign(obj):

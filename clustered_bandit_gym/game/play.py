@@ -139,10 +139,18 @@ class Play:
             if self.reward_values is None:
                 raise UserError("rewards of infinitely many values cannot be counted")
             values = self.reward_values.shape
-        shape, total = self._admit(agents, arms, times)
-        if total == 0:
-            return np.empty((*shape, *values), dtype=int if values else np.float64)
-        drawn = self._requests.draw(agents, arms, times, kind)
+        try:
+            shape, total = self._admit(agents, arms, times)
+            if total == 0:
+                return np.empty((*shape, *values), dtype=int if values else np.float64)
+            drawn = self._requests.draw(agents, arms, times, kind)
+        except BudgetExceeded as error:
+            if self.isolation is None:
+                raise
+            self.failure = error
+        if self.failure is not None:
+            # Not in the clause: the text of the first error, which has all pulls, goes with it.
+            raise BudgetExceeded("the budget is spent; in strict mode this ends the play")
         if self._requests is self._source:  # otherwise `single` has counted them
             self.pulls += total
             self.pulls_by_phase[self.current_phase] += total
@@ -200,7 +208,7 @@ class Play:
             rows = self.ledger.as_sent(rows).astype(float)
         bits = payload.bits
         if getattr(payload, "within", None) is not None and not is_ours(program):
-            bits = bits + self.problem.n_arms  # that both sides know the set cannot be checked
+            bits = bits + rows.shape[1]  # that both sides know the set cannot be checked
         self.ledger.record(self.current_phase, direction, payload.kind, agents, bits, payload.reals)
         return rows
 

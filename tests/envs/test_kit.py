@@ -11,6 +11,8 @@ import pytest
 from scripted import check_clustered_env
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.envs.stepwise import crosstalk
+from clustered_bandit_gym.policies import make
 from clustered_bandit_gym.testing import check_policy, odd_instances
 
 SOLVED = ["naive", "cl-bai", "bai-cl", "bai-cl++", "uniform", "random"]
@@ -199,3 +201,29 @@ class SubtractsWithGlobalDice(cbg.Policy):
 def test_global_random_numbers_do_not_hide_agents_that_see_each_other() -> None:
     with pytest.raises(AssertionError, match="blocks of one agent"):
         check_policy(SubtractsWithGlobalDice())
+
+
+class HalvesAgainstTheBlock(cbg.Policy):
+    """In blocks of one agent all differences to the block's mean are 0: it never ends."""
+
+    def solve(self, federation: Any) -> np.ndarray:
+        k = federation.problem.n_arms
+
+        def program(block: cbg.Block) -> cbg.ArmIndex:
+            active = np.ones((len(block), k), dtype=bool)
+            times = 4
+            while (open_ := active.sum(axis=1) > 1).any():
+                means = block.pull_grid(times)
+                means -= means.mean(axis=0) if federation.problem.n_agents > 1 else 0
+                lead = means.max(axis=1, keepdims=True) - means
+                active &= (lead < 1 / np.sqrt(times)) | ~open_[:, None]
+                times *= 4
+            return cbg.ArmIndex(active.argmax(axis=1), among=k)
+
+        return federation.local(federation.agents, program)  # type: ignore[no-any-return]
+
+
+def test_a_policy_that_ends_in_large_blocks_alone_is_found() -> None:
+    env: Any = gym.make("ClusteredBAI-PaperSmall-v0", n_agents=9).unwrapped
+    assert crosstalk(HalvesAgainstTheBlock(), env, 1, 2)
+    assert crosstalk(make("naive"), env, 1, 2) == ""

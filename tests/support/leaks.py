@@ -11,13 +11,16 @@ import functools
 import operator
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import leaks as this_module
 import numpy as np
 import unpacked.notes
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.policies.frugal.settings import top_up
+from clustered_bandit_gym.policies.sequential.cells import Cells
+from clustered_bandit_gym.policies.sequential.scales import Scales
 
 FOUND: list[Any] = []
 Leak = tuple[Callable[..., Any], Callable[[], Any]]
@@ -274,6 +277,22 @@ def in_a_folder_without_init(policy: Any, federation: Any) -> Leak:
     return lambda block: unpacked.notes.FOUND.append(best(block)), lambda: notes
 
 
+def code_of_the_package(policy: Any, federation: Any) -> Leak:
+    p = federation.problem
+    cells = Cells(p.sigma, Scales(100.0, 0.1), np.zeros((p.n_agents, p.n_arms, 1)))
+    read = lambda: [cells.mean.argmax(axis=1)] if cells.n.any() else []  # noqa: E731
+    return functools.partial(top_up, cells=cells, goal=1000.0), read
+
+
+def type_variable(policy: Any, federation: Any) -> Leak:
+    variable: Any = TypeVar("variable")  # type: ignore[misc]
+
+    def program(block: Any) -> None:
+        variable.found = best(block)
+
+    return program, lambda: [variable.found] if hasattr(variable, "found") else []
+
+
 LEAKS: dict[str, Callable[[Any, Any], Leak]] = {
     one.__name__: one
     for one in (
@@ -281,7 +300,7 @@ LEAKS: dict[str, Callable[[Any, Any], Leak]] = {
         in_an_imported_module, bound_append, through_a_method, callable_object, bound_method, static_method,
         local_class, class_attribute, partial_setdefault, partial_program, send_to_a_generator, enum_member,
         numpy_function, default_argument, function_attribute, cached_function, weak_proxy,
-        array_of_objects, in_a_folder_without_init,
+        array_of_objects, in_a_folder_without_init, code_of_the_package, type_variable,
     )
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from clustered_bandit_gym import ArmIndex, Block, Federation, Policy
+from clustered_bandit_gym.policies import make
 from clustered_bandit_gym.suite.checker import replayed
 
 
@@ -76,4 +77,5 @@ def again(spec: str, rows: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
     """The rows' trials, replayed from this file alone."""
     trials = [(row["cell"], row["trial"]) for row in rows]
     metadata = {"suite": "v2", "policy": spec, "sources": {"suite_toys.py": ""}}
+    metadata["guarantee_text"] = str(getattr(make(spec), "guarantee", "none"))
     return replayed(metadata, Path(__file__).parent, trials)
