@@ -81,8 +81,9 @@ class StudyFile:
             self._db.execute("BEGIN IMMEDIATE")
             order = self.orders(number - 1)[0]
             whole = np.array_equal(told.pulls, order.asked[2, told.rows])
-            # The revision sets equal tells of parts at different times apart.
-            content = [b"%d" % (-1 if whole else revision), *map(bytes, told)]
+            # The revision sets equal tells of parts at different times apart, unless a key does.
+            part = -1 if whole or key is not None else revision
+            content = [b"%d %d" % (number, part), *map(bytes, told)]
             digest = hashlib.sha256(b"".join(content)).hexdigest()
             before = self._db.execute(
                 "SELECT digest FROM tells WHERE key = ?1 "

@@ -103,10 +103,13 @@ class Reader(NamedTuple):
         pulls = np.array([one.size for one in arrays])
         self._check("reward", np.concatenate(arrays), np.repeat(rows, pulls), self.values)
         if self.values is None:
-            table = [[one.sum()] for one in arrays]
+            sums = np.array([one.sum() for one in arrays])
+            self._check("sum of rewards", sums / np.maximum(pulls, 1), rows)  # may overflow
+            table = sums[:, None]
         else:
-            table = [(one[:, None] == self.values).sum(axis=0) for one in arrays]
-        return Told(rows, pulls, np.array(table, dtype=float))
+            counts = [(one[:, None] == self.values).sum(axis=0) for one in arrays]
+            table = np.array(counts, dtype=float)
+        return Told(rows, pulls, table)
 
     def counts(self, rows: Ints, counts: Any) -> Told:
         """A tell of how often each value occurred: (R, S)."""

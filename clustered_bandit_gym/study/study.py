@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clustered_bandit_gym._types import Array, FilePath, Floats, Ints, Values
+from clustered_bandit_gym._types import Array, FilePath, Floats, Ints
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.checks import increasing, indices
@@ -24,7 +24,13 @@ from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.play import seeded_globals
 from clustered_bandit_gym.harness.scoring.numbers import counted
-from clustered_bandit_gym.harness.settings import label_of, path_of, rebuild_policy, settings_of
+from clustered_bandit_gym.harness.settings import (
+    label_of,
+    path_of,
+    plain,
+    rebuild_policy,
+    settings_of,
+)
 from clustered_bandit_gym.policies import make
 from clustered_bandit_gym.study.file import StudyFile
 from clustered_bandit_gym.study.order import Order, PullsNeeded, Reader, Recorded, check_same
@@ -124,7 +130,7 @@ class Study:
         self._weights = np.ones(1) if self.values is None else self.values
         self._log: list[Order] = []
         self._recorded = self._replay()  # a policy may refuse the problem: no file yet
-        facts: Values = {
+        facts = {
             "version": __version__,
             "policy": label_of(self.policy),
             "policy_class": path_of(type(self.policy)),
@@ -133,6 +139,7 @@ class Study:
             "values": None if self.values is None else self.values.tolist(),
             "seed": seed,
         }
+        facts = plain(facts)
         self._file = StudyFile(path, facts)
         found = self._file.facts
         for name, value in (facts["problem"] | facts).items():

@@ -198,7 +198,8 @@ def replayed(
             (clean / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, clean / name)
         while left := trials[len(rows) :]:
-            asked = json.dumps([metadata["suite"], metadata["policy"], left, secret, str(out)])
+            stated = [metadata[name] for name in ("suite", "policy", "guarantee_text")]
+            asked = json.dumps([*stated, left, secret, str(out)])
             ended = subprocess.run(command, input=asked.encode(), cwd=clean, capture_output=True)
             if not out.exists():
                 said = ended.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
@@ -212,9 +213,11 @@ def replayed(
 
 
 def _child() -> None:
-    suite, spec, trials, secret, out = json.load(sys.stdin)
+    suite, spec, guarantee, trials, secret, out = json.load(sys.stdin)
     sys.path.insert(0, str(Path.cwd()))
     ((_, policy),) = resolve_policies(spec)
+    if (own := str(getattr(policy, "guarantee", "none"))) != guarantee:
+        raise UserError(f"its guarantee is {own!r}, not {guarantee!r} as metadata.json says")
     stepper = not hasattr(policy, "solve")
     with Path(out).open("w", encoding="utf-8") as file:
         for name, trial in trials:

@@ -100,6 +100,7 @@ def test_the_same_tell_twice_is_taken_once() -> None:
         study.tell(order, [[1]], rows=[5])
     assert study.tell(order, [[1]], rows=[5], key="monday")
     assert not study.tell(order, [[1]], rows=[5], key="monday")
+    assert not study.tell(study.ask(), [[1]], rows=[5], key="monday")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="others with the same key"):
         study.tell(order, [[0]], rows=[5], key="monday")
     assert study.status.pulls == 8
@@ -262,3 +263,29 @@ def test_an_eta_beyond_the_range_of_rewards_is_refused() -> None:
     with pytest.raises(ValueError, match="exceeds the range of rewards"):
         cbg.Study("naive", problem, values=(0, 1))
     assert cbg.Study("naive", problem).seed == 0  # nothing bounds the rewards
+
+
+def test_a_key_of_another_order_is_refused() -> None:
+    study, order = new()
+    assert study.tell(order, pull(order), key="monday")
+    second = study.ask()
+    assert second is not None
+    assert study.tell(second, [[1, 1]], rows=[0], key="tuesday")
+    with pytest.raises(ValueError, match="others with the same key"):
+        study.tell(order, [[1, 1, 1]], rows=[0], key="tuesday")
+
+
+def test_numbers_of_numpy_are_plain_in_the_file(tmp_path: Path) -> None:
+    problem = replace(PROBLEM, eta=np.float32(0.5), delta=np.float64(0.1))
+    for seed in (np.int64(3), 3):
+        study = cbg.Study(TwoRounds(), problem, tmp_path / "study.db", seed=seed)  # type: ignore[arg-type]
+        assert study.ask()
+        study.close()
+
+
+def test_rewards_whose_sum_overflows_are_refused() -> None:
+    study = cbg.Study(TwoRounds(), replace(PROBLEM, support=None))
+    order = study.ask()
+    assert order is not None
+    with pytest.raises(ValueError, match="sum of rewards inf in row 0 is impossible"):
+        study.tell(order, [[1e308] * 3], rows=[0])

@@ -14,7 +14,7 @@ from suite_toys import Exits, Fixed, again
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.suite.cells import GIVE_UP, cells_of
-from clustered_bandit_gym.suite.checker import different, this_platform, verify
+from clustered_bandit_gym.suite.checker import different, replayed, this_platform, verify
 from clustered_bandit_gym.suite.submission import play_cell
 
 V1 = Path(__file__).parent / "data" / "v1-random"
@@ -118,3 +118,10 @@ def test_code_that_fails_on_import(random: Path) -> None:
     change_metadata(random, sources=sources, policy="bad_module_of_a_test:Bad")
     with pytest.raises(match=r"the policy cannot be built: .*not here"):
         verify(random, trials=[("coins", 0)])
+
+
+def test_the_stated_guarantee_is_the_policys_own() -> None:
+    metadata = {"suite": "v2", "policy": "naive", "sources": {}}
+    forged = metadata | {"guarantee_text": "delta-PC under Assumption 2"}
+    with pytest.raises(UserError, match="its guarantee is 'delta-PC', not 'delta-PC under"):
+        replayed(forged, Path(), [("easy-10", 0)])
