@@ -138,8 +138,8 @@ class Channel:
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError("a federation cannot be copied or pickled: a play happens once")
 
-    def _attempt(self, ends: type[BaseException], request: Callable[..., T], *arguments: Any) -> T:
-        """`request(*arguments)`; in strict mode an exception of the kind `ends` ends the play.
+    def _attempt(self, fatal: type[BaseException], request: Callable[..., T], *arguments: Any) -> T:
+        """`request(*arguments)`; in strict mode a `fatal` exception ends the play.
 
         The policy learns what kind of failure it was, nothing else. What is wrong with an answer
         could tell what is in it. A policy that could go on after a spent budget would find out,
@@ -150,7 +150,7 @@ class Channel:
         self._play.check_open()
         try:
             return request(*arguments)
-        except ends as error:
+        except fatal as error:
             failure = error
         # Outside of the clause, so that what is raised does not carry the first one with it.
         self._play.failure = failure = self._play.failure or failure

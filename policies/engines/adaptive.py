@@ -73,11 +73,12 @@ def adaptive(
     width = (precision or 0.0) / block.problem.sigma
     events = (2 if width else 1) * (k - 1)
     nats = -np.log(min(gamma / events, 0.5))
+    # Tuned to gaps of σ/20: they take 2·nats/gap² pulls.
     cells = block_cells(block, k, Scales(800 * nats, np.exp(-nats)))
     walks = walks_of(cells)
-    tests: list[tuple[PairedWalks | Cells, float]] = [(walks, nats - cells.bets * np.log(PLAIN))]
-    if cells.bets:
-        tests.append((cells, nats - np.log(1 - PLAIN)))
+    tests: list[tuple[PairedWalks | Cells, float]] = [(walks, nats)]
+    if cells.bets:  # walks have the weight PLAIN, bets the rest
+        tests = [(walks, nats - np.log(PLAIN)), (cells, nats - np.log(1 - PLAIN))]
     running = np.arange(n)
     # Before this many pulls only gaps beyond about 3σ could show.
     times = np.full((n, k), ceil(nats / 2))

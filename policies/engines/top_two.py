@@ -27,6 +27,7 @@ def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:
     the leader, half to its challengers."""
     top = leading_cells(gaps)
     challengers = -(-counts.shape[1] // STEPS)
+    # 1.1 - 1: a tenth but for its last digit, on which kept rows depend.
     step = (1.1 - 1) * pulls_left(counts, gaps) / STEPS
     planned = counts.copy()
     for _ in range(STEPS):

@@ -16,6 +16,7 @@ from clustered_bandit_gym.policies.engines.adaptive import adaptive, leading_cel
 
 def _plan(counts: Floats, gaps: Floats, level: float) -> Floats:
     """(r, k) the next batch: a tenth of the pulls of the arms that are left."""
+    # 1.1 - 1: a tenth but for its last digit, on which kept rows depend.
     return exploring_shares(gaps) * (1.1 - 1) * pulls_left(counts, gaps)
 
 

@@ -136,12 +136,12 @@ def best_arms(federation: FederationView, reps: Ints, levels: Levels, together: 
     for effort in range(code.min(), codes if together else 0):
         close |= live & (live.sum(axis=1, keepdims=True) == 1)
         told_live = live
-        live = live & (close.sum(axis=0) <= close)
+        live = live & (close.sum(axis=0) <= close)  # close at no other one
         open_ = live & (live.sum(axis=1, keepdims=True) > 1)
         if not open_.any():
             break
         told_wanted = wanted
-        wanted = wanted & (open_.sum(axis=0) > open_) & ~close
+        wanted = wanted & (open_.sum(axis=0) > open_) & ~close  # open at another one
         busy = np.flatnonzero((open_ | wanted).any(axis=1))
         facts = (
             ArmSubset((told_live & ~live)[busy], within=told_live[busy]),

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.harness.output.style import GREYS, OTHERS, style_of
 from clustered_bandit_gym.policies import POLICIES
+from clustered_bandit_gym.policies.engines.registry import ENGINES
 from clustered_bandit_gym.suite.leaderboard import known
 
 
@@ -233,11 +234,13 @@ def test_pages_draw_every_marker() -> None:
 
 
 def test_built_in_policies_have_different_looks() -> None:
-    names = {*POLICIES, *(one["policy"] for one in known())}
-    looks = [style_of(name)[1:3] for name in names]
-    assert len(set(looks)) == len(looks)
-    without_colour = [style_of(name)[2:] for name in names]
-    assert len(set(without_colour)) == len(names)
+    engines = {f"naive:engine={engine}" for engine in ENGINES if engine != "elimination"}
+    names = {*POLICIES, *engines, *(one["policy"] for one in known())}
+    for part in (slice(1, 3), slice(2, None)):  # colour and marker; marker and line
+        alike: dict[object, list[str]] = {}
+        for name in names:
+            alike.setdefault(style_of(name)[part], []).append(name)
+        assert [group for group in alike.values() if len(group) > 1] == []
     assert style_of("naive:engine=top-two").colour != style_of("naive").colour
 
 
