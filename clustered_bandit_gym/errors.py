@@ -38,7 +38,7 @@ def needs_extra(name: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"{error.name} is not installed: pip install 'clustered-bandit-gym[{name}]', in a clone "
-            f"pip install -e '.[{name}]'",
+            f"{error.name} is not installed: in a clone .venv/bin/pip install -c constraints.txt -e "
+            f"'.[{name}]', elsewhere pip install 'clustered-bandit-gym[{name}]'",
             name=error.name,
         ) from None

@@ -20,7 +20,7 @@ from typer.core import TyperCommand
 
 from clustered_bandit_gym._types import Values
 from clustered_bandit_gym._version import __version__
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import BudgetExceeded, UserError
 from clustered_bandit_gym.game.seeds import root_seed
 from clustered_bandit_gym.settings_text import parse_pairs
 
@@ -35,7 +35,7 @@ BUG = 70
 INTERRUPTED = 130
 TERMINATED = 143
 #: Not bugs: a request that cannot be met, a missing extra, a file that cannot be read or written.
-EXPECTED = (UserError, ImportError, OSError, MemoryError, sqlite3.Error)
+EXPECTED = (UserError, BudgetExceeded, ImportError, OSError, MemoryError, sqlite3.Error)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -182,6 +182,10 @@ HELP = {
     "pivot": "With --format latex: the setting with a column per value.",
     "plot": "Write a picture here (.png, .pdf, .svg).",
     "policy": "A name, or module:Class, with settings after a colon.",
+    **{
+        f"study {verb} policy": "A policy of your own, as given to `study new`."
+        for verb in ("ask", "tell", "status", "report")
+    },
     "policies": "Names, or module:Class, with settings after a colon.",
     "compare policies": f"Names, or module:Class, with settings; by default {' '.join(FOUR)}.",
     "audit quick": "A shorter suite of games, and 30/δ trials.",

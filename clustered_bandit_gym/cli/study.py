@@ -59,9 +59,11 @@ def new(
 
 
 @command("study ask")
-def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
+def ask(
+    study: Path, *, policy: str | None = None, out: Path | None = None, json_: bool = False
+) -> None:
     """Print the pulls to make now: order, row, agent, arm, times. Exit code 3 if there are none."""
-    order = _open(study).ask()
+    order = _open(study, policy).ask()
     if order is None:
         say("the study is done: see study status")
         raise typer.Exit(3)
@@ -75,14 +77,16 @@ def ask(study: Path, *, out: Path | None = None, json_: bool = False) -> None:
 
 
 @command("study tell")
-def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
+def tell(
+    study: Path, rewards_file: Path, *, policy: str | None = None, key: str | None = None
+) -> None:
     """Record rewards of an order.
 
     CSV: columns order, row, and reward (one line per pull) or sum (one line per row, of as many as
     `pulls` or `times` says, by default all that are missing). JSON: order, rows, and rewards, sums
     or counts.
     """
-    opened = _open(study)
+    opened = _open(study, policy)
     read = sys.stdin.buffer.read if str(rewards_file) == "-" else rewards_file.read_bytes
     text = read().removeprefix(codecs.BOM_UTF8)
     told = _from_json(text) if text.lstrip().startswith(b"{") else _from_csv(text)
@@ -91,11 +95,11 @@ def tell(study: Path, rewards_file: Path, *, key: str | None = None) -> None:
 
 
 @command("study status")
-def status(study: Path, *, json_: bool = False) -> None:
+def status(study: Path, *, policy: str | None = None, json_: bool = False) -> None:
     """Print how far a study is, and the arms once it is done."""
     from clustered_bandit_gym.study.report import agent_table
 
-    opened = _open(study)
+    opened = _open(study, policy)
     now = opened.status
     if json_:
         keys = ("done", "phase", "orders", "missing", "pulls", "pulls_max_agent", "pulls_per_agent")
@@ -109,11 +113,11 @@ def status(study: Path, *, json_: bool = False) -> None:
 
 
 @command("study report")
-def report(study: Path, *, out: Path = Path("study.html")) -> None:
+def report(study: Path, *, policy: str | None = None, out: Path = Path("study.html")) -> None:
     """Write one HTML page: what is known, what was named, where the pulls went."""
     from clustered_bandit_gym.study import report as page
 
-    write(page(_open(study)), out)
+    write(page(_open(study, policy)), out)
 
 
 @command("study plan")
@@ -158,10 +162,10 @@ def plan(
     typer.echo(f"{made}\n{trials} trials of each policy at δ = {delta:g}, {rewards} rewards.")
 
 
-def _open(path: Path) -> Study:
+def _open(path: Path, policy: str | None) -> Study:
     from clustered_bandit_gym.study import Study
 
-    return Study.open(path)
+    return Study.open(path, policy)
 
 
 def _from_json(text: bytes) -> Values:

@@ -68,7 +68,9 @@ class Payload:
         if self.values.ndim == self.shared_ndim:
             return np.broadcast_to(self.values, (n_agents, *self.values.shape))
         if self.values.shape[0] != n_agents:
-            raise UserError(f"{self.kind}: {self.values.shape[0]} rows for {n_agents} agents")
+            raise UserError(
+                f"{self.kind}: {self.values.shape[0]} rows for {n_agents} agents; a payload has one each"
+            )
         return self.values
 
 
@@ -275,7 +277,7 @@ def as_made(payload: Any) -> Payload:
         known = [f"{one.__name__}({form}): {what}, {price}" for one, form, what, price in TABLE]
         raise TypeError(
             f"a local program returns payloads, e.g. ArmIndex(arms, among=problem.n_arms), got "
-            f"{kind.__name__}. There are, no subclass of them: {'; '.join(known)}"
+            f"{kind.__name__}. The payloads, which cannot be subclassed, are: {'; '.join(known)}"
         )
     content = vars(payload).copy()
     for price in ("bits", "reals"):

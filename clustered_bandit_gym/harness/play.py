@@ -23,6 +23,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
+from clustered_bandit_gym.game.play import Play
 from clustered_bandit_gym.game.seeds import global_seed, trial_seeds
 from clustered_bandit_gym.harness.bound import bound_of
 from clustered_bandit_gym.harness.identity import versions
@@ -102,7 +103,7 @@ class Work:
                 if direct:
                     arms = player.solve(federation.view(self.strict, player))
                     if federation.judgement is None:
-                        _check_not_none(arms, federation.silent_program)
+                        check_answer(arms, federation)
                         federation.stop(arms)
                 elif stepwise:
                     from clustered_bandit_gym.envs.stepwise import play_stepwise
@@ -241,17 +242,21 @@ def resolve_policies(policies: Any) -> list[tuple[str, Any]]:
     return list(players.items())
 
 
-def _check_not_none(arms: Any, silent_program: str) -> None:
-    """Tell who forgot to return an answer; `silent_program` returned nothing, if any did."""
-    if arms is not None:
-        return
-    if silent_program:
+def check_answer(arms: Any, federation: Play) -> None:
+    """Tell what is wrong with the form of what `solve` returned, and who forgot to return."""
+    if arms is None and federation.silent_program:
         raise UserError(
-            f"a local program, {silent_program}, returned nothing, so federation.local(...) gave "
-            "None, and so did solve; end the program with a payload, e.g. return ArmIndex(arms, "
-            "among=problem.n_arms)"
+            f"the local program `{federation.silent_program}` returned nothing, so "
+            "federation.local(...) gave None, and so did solve; end the program with a payload, "
+            "e.g. return ArmIndex(arms, among=problem.n_arms)"
         )
-    raise UserError("solve returned None; expected one arm per agent: an int array (N,)")
+    answer = np.asarray(arms)
+    expected = federation.agents.shape
+    if answer.dtype.kind not in "iu" or answer.shape != expected:
+        got = "None" if arms is None else f"{answer.dtype} of shape {answer.shape}"
+        raise UserError(
+            f"solve returned {got}; expected one arm per agent: an int array {expected}"
+        )
 
 
 def _play_loop(player: Any, env: Any, seed: int, obs: Any, info: Any) -> None:

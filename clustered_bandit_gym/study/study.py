@@ -22,9 +22,10 @@ from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.game.seeds import trial_seeds
-from clustered_bandit_gym.harness.play import seeded_globals
+from clustered_bandit_gym.harness.play import check_answer, seeded_globals
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.settings import (
+    PACKAGE,
     label_of,
     path_of,
     plain,
@@ -52,6 +53,7 @@ class Status:
         pulls_per_arm: (N, K) rewards told.
         means: (N, K) averages of the rewards told; NaN where there are none.
         pulls_max_agent: rewards told of the busiest agent.
+        failure: why the study ends without an answer; "" if it does not.
     """
 
     done: bool
@@ -60,6 +62,7 @@ class Status:
     missing: int
     pulls_per_arm: Ints
     means: Floats
+    failure: str = ""
 
     @property
     def decided(self) -> Array:
@@ -79,6 +82,8 @@ class Status:
 
     def __str__(self) -> str:
         state = "done" if self.done else f"phase {self.phase!r}"
+        if self.failure:
+            state = f"stopped without an answer: {self.failure}"
         if self.missing:
             state += f", waiting for {self.missing:,} pulls"
         return (
@@ -150,7 +155,7 @@ class Study:
 
     @classmethod
     def open(cls, path: FilePath, policy: Any = None) -> Study:
-        """Resume the study in `path`; a policy that cannot be rebuilt from it must be given."""
+        """Resume the study in `path`; a policy that is not of this package must be given."""
         if not Path(path).is_file():
             raise UserError(f"there is no file {path}")
         file = StudyFile(path)
@@ -161,8 +166,14 @@ class Study:
                 f"{path} was made by version {facts.get('version')} of this package; this is "
                 f"{__version__}. Continue with the version that began the study"
             )
+        own = facts["policy_class"]
+        if policy is None and not own.startswith(PACKAGE):
+            raise UserError(
+                f"{path} is played by {own}, a policy of your own: give it, as --policy {own} with "
+                "its settings, or to Study.open(path, policy)"
+            )
         if policy is None:
-            policy = rebuild_policy(facts["policy_class"], facts["settings"])
+            policy = rebuild_policy(own, facts["settings"])
         problem = Problem(**facts["problem"])
         return cls(policy, problem, path, facts["seed"], values=facts["values"])
 
@@ -272,6 +283,7 @@ class Study:
             missing=orders[-1].pulls if orders else 0,
             pulls_per_arm=pulls,
             means=sums / pulls,
+            failure=str(self._recorded.play.failure or ""),
         )
 
     def _played(self) -> Federation:
@@ -310,6 +322,7 @@ class Study:
                 "must not catch BaseException, and must act the same on the same rewards"
             )
         if found.play.answer is None:
+            check_answer(arms, found.play)
             found.play.stop(arms)
         return found
 
@@ -336,6 +349,9 @@ def drive(
     from clustered_bandit_gym.harness.run import progress_bar
 
     study = Study(policy, problem, path, seed, values=values)
+    if study.arms is not None:
+        text = f"{path} holds a finished study: nothing is pulled; delete it to begin again"
+        warnings.warn(text, stacklevel=2)
     hidden = None if progress is None else not progress  # None: unless in a terminal
     before = study.status.pulls
     with progress_bar(initial=before, unit=" pulls", unit_scale=True, disable=hidden) as bar:

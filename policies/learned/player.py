@@ -85,8 +85,8 @@ class SB3Policy(StepPolicy):
         if (inputs.size, n_actions) != (network.inputs, network.actions):
             raise UserError(
                 f"{self.path} has {network.inputs} inputs and {network.actions} actions, the Box id "
-                f"of this game {inputs.size} and {n_actions}: play a model of a Box id at the size it "
-                "was trained at"
+                f"of this game {inputs.size} and {n_actions}: play a model that was trained on the Box "
+                "id (not the -Discrete- one), at the size it was trained at"
             )
         scores = network(inputs)
         if network.masked and not pulls.any(axis=1).all():

@@ -143,8 +143,8 @@ class Moody(cbg.Policy):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Nothing", "solve returned None; expected one arm per agent: an int array (N,)"),
-        ("Floats", "arm indices must be integers, got float64"),
+        ("Nothing", "solve returned None; expected one arm per agent: an int array (4,)"),
+        ("Floats", "solve returned float64 of shape (4,); expected one arm per agent"),
         ("Unsent", "a local program returns payloads"),
     ],
 )

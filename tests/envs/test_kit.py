@@ -64,7 +64,7 @@ class NeverStops(cbg.StepPolicy):
     ("policy", "error", "message"),
     [
         (OwnDice(), AssertionError, "differ"),
-        (Wide(), AssertionError, "gaussian rewards .UserError: .*integers"),
+        (Wide(), AssertionError, "gaussian rewards .UserError: solve returned float64"),
         (Hidden(), TypeError, "JSON"),
         (NeverStops(), AssertionError, "after 1,000 pulls"),
         (3, AssertionError, "inherits"),
@@ -227,3 +227,22 @@ def test_a_policy_that_ends_in_large_blocks_alone_is_found() -> None:
     env: Any = gym.make("ClusteredBAI-PaperSmall-v0", n_agents=9).unwrapped
     assert crosstalk(HalvesAgainstTheBlock(), env, 1, 2)
     assert crosstalk(make("naive"), env, 1, 2) == ""
+
+
+class LeavesItInAClosure(cbg.Policy):
+    """Strict mode drops what the program writes; the answers are then arm 0."""
+
+    def solve(self, federation: Any) -> np.ndarray:
+        found = np.zeros(federation.problem.n_agents, dtype=int)
+
+        def program(block: Any) -> cbg.Flag:
+            found[block.agents] = block.pull_grid(20).argmax(axis=1)
+            return cbg.Flag(np.ones(len(block), dtype=bool))
+
+        federation.local(federation.agents, program)
+        return found
+
+
+def test_check_policy_tells_of_changes_in_vain(capsys: pytest.CaptureFixture[str]) -> None:
+    check_policy(LeavesItInAClosure())
+    assert "a local program changed `found`, but programs run on copies" in capsys.readouterr().out

@@ -259,7 +259,10 @@ def test_an_answer_of_the_wrong_shape_is_an_error() -> None:
 
     row = cbg.play(Short(), TINY)
     assert row["outcome"] == "error"
-    assert "stop needs 4 arms, got shape (1,)" in row["message"]
+    assert (
+        "solve returned int64 of shape (1,); expected one arm per agent: an int array (4,)"
+        in row["message"]
+    )
 
 
 def test_what_a_policy_remembers_stays_in_its_trial() -> None:

@@ -75,7 +75,7 @@ def test_a_program_that_forgets_to_return_is_named() -> None:
 
     for strict in (False, True):
         row = cbg.play(Forgets(), TINY, strict=strict)
-        assert "a local program, find_best, returned nothing" in row["message"]
+        assert "the local program `find_best` returned nothing" in row["message"]
 
 
 def test_strict_exceptions_carry_nothing_to_the_policy_and_all_to_the_user() -> None:

@@ -84,6 +84,7 @@ def test_one_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("Structured_BAI", "did you mean 'structured-bai'"),
         ("niave:engine=lucb", "did you mean 'naive'"),
         ("xyz", "unknown policy 'xyz'; known: naive"),
+        ("lucb", "'lucb' is an engine, not a policy: naive:engine=lucb"),
         ("bai-cl:engine=lucb,engine=mixture", "each key once; got 'engine=mixture'"),
         ("", "unknown policy"),
         ("bai-cl:confidance=certified", "argument 'confidance'; its settings: confidence"),

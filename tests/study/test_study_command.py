@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -230,3 +231,36 @@ def test_bad_files(lines: str, message: str, tmp_path: Path) -> None:
 def test_mistakes(arguments: tuple[Any, ...], message: str, tmp_path: Path) -> None:
     assert message in error("study", *arguments)
     assert "exists" in error("study", "new", begin(tmp_path), "-p", "naive", *NEW)
+
+
+def test_a_policy_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file names its class and is not asked to load it: the user is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("own_of_study.py").write_text(
+        "import numpy as np\nimport clustered_bandit_gym as cbg\n\n\n"
+        "class Own(cbg.Policy):\n"
+        "    def solve(self, federation):\n"
+        "        return federation.pull(federation.agents[:, None], [0, 1], 3).argmax(axis=1)\n"
+    )
+    study = begin(tmp_path, "own_of_study:Own")
+    try:
+        for verb in ("ask", "report"):
+            text = error("study", verb, study)
+            assert (
+                "is played by own_of_study:Own, a policy of your own: give it, as --policy" in text
+            )
+            call("study", verb, study, "-p", "own_of_study:Own", "-o", "out.csv")
+        table = pd.read_csv(io.StringIO(call("study", "ask", study, "-p", "own_of_study:Own")))
+        pulled(table, "sum").to_csv("rewards.csv", index=False)
+        call("study", "tell", study, "rewards.csv", "-p", "own_of_study:Own")
+        assert "done" in call("study", "status", study, "-p", "own_of_study:Own")
+    finally:
+        sys.modules.pop("own_of_study", None)
+
+
+def test_a_spent_limit_is_an_end_and_no_bug(tmp_path: Path) -> None:
+    study = tmp_path / "s.db"
+    call("study", "new", study, "-p", "naive", *NEW, "--max-pulls-per-agent", 3)
+    assert "max_pulls_per_agent = 3" in error("study", "ask", study)
+    assert "stopped without an answer" in call("study", "status", study)

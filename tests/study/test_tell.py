@@ -213,6 +213,7 @@ def test_a_limit_for_each_agent_ends_the_study() -> None:
     with pytest.raises(cbg.BudgetExceeded):
         study.ask()
     assert (study.status.phase, study.status.done) == ("stopped", False)
+    assert str(study.status).startswith("stopped without an answer: agent 0 has made 9 pulls;")
     assert study.status.pulls_max_agent == 9
     assert study.arms is None
 
@@ -256,6 +257,14 @@ def test_drive_takes_what_the_agents_give() -> None:
     assert calls == [36, 24, 8]
     assert study.arms is not None
     assert study.arms.tolist() == [0, 1, 0, 1]
+
+
+def test_drive_says_that_a_study_is_finished(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    cbg.drive(TwoRounds(), lambda i, k, t: {"sums": MEANS[i % 2, k] * t}, PROBLEM, path)
+    with pytest.warns(UserWarning, match="holds a finished study: nothing is pulled"):
+        again = cbg.drive(TwoRounds(), lambda *_: pytest.fail("it pulls"), PROBLEM, path)
+    assert again.arms is not None
 
 
 def test_an_eta_beyond_the_range_of_rewards_is_refused() -> None:

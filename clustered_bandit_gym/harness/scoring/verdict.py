@@ -120,7 +120,7 @@ def verdict(
         more = 0
     else:
         shown = f"{above} and {below}, which does not decide on"
-        advice = "; it is wrong or unfinished more often than δ: more trials cannot give a PASS"
+        advice = "; but no PASS is possible: it is wrong or unfinished more often than δ"
         if against_low <= delta:
             more = _more(against, trials, delta, alpha)
             advice = f"; {_what_would_change(more, high, unfinished)}"
