@@ -37,7 +37,7 @@ def scoreboard(policies: Sequence[str] = SHOWN, trials: int = 100) -> str:
 #: Policies of the leaderboard shown in the README: the paper's schemes among the best.
 LEADERS = (
     *("structured-bai", "frugal-bai", "bai-cl++", "bai-cl", "cl-bai"),
-    *("naive", "naive:engine=mixture", "naive:engine=top-two"),
+    *("naive", "naive:engine=mixture"),
 )
 
 
@@ -84,7 +84,7 @@ def top_lines(folders: Sequence[Path], track: str = "told") -> str:
     kind = "quick runs" if submissions[0].quick else "full runs"
     said = (
         f"Suite v2, track “{TRACKS[track]}”, {kind} of version {markdown(versions)}, {markdown(day)}. "
-        f"Some of {len(submissions)} submissions, ranked within their class."
+        f"Ranks are those among all {len(submissions)} submissions, by class."
     )
     return "\n".join([*lines, "", said])
 
@@ -102,14 +102,13 @@ def learned() -> str:
     """The learning curve, and what training adds to the rule that needs none."""
     tiny = json.loads((RESULTS / "learned.json").read_text(encoding="utf-8"))["tiny"]
     ratio, rule = tiny["ratio"], tiny["lines"]["rule"]["ratio"]
-    adds = "less" if ratio["median"] < rule else "more"
     n = len(tiny["models"])
     return (
         "![Return, error rate and pulls while PPO learns](docs/results/learned.png)\n\n"
         f"On `{tiny['settings']['env']}` PPO of [`examples/sb3_ppo.py`](examples/sb3_ppo.py) "
         f"[needs](docs/results/learned.md) {ratio['median']:.2f} times the pulls of uniform sampling "
-        f"at its error rate (median of {n} seeds, {ratio['low']:.2f} to {ratio['high']:.2f}), {adds} than "
-        f"the {rule:.2f} of a stopping rule on the same features, without training."
+        f"at its error rate (median of {n} seeds, {ratio['low']:.2f} to {ratio['high']:.2f}). "
+        f"A stopping rule on the same features, without training, needs {rule:.2f}."
     )
 
 
@@ -133,10 +132,10 @@ def beyond() -> str:
         f"| {setting} |" + "".join(f" {row[name]} |" for name in PAST)
         for setting, row in rows.items()
     ]
-    made = re.search(r"Made on .*", page)
+    made = re.search(r"on (\S+ with version .*)", page)
     assert made is not None
     return "\n".join(
-        [*table, "", f"δ = 1e-10. [All policies](docs/results/beyond.md). {made.group()}"]
+        [*table, "", f"δ = 1e-10. [All policies](docs/results/beyond.md). Made on {made[1]}"]
     )
 
 

