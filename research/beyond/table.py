@@ -88,7 +88,8 @@ class BeyondTable:
             "medians where it says "
             "so; vs bound: pulls over the lower bound, geometric mean; communication: means, with "
             "c_b = 1 and c_r = "
-            f"32; errors: wrong or unfinished trials. Made by `python -m research.beyond --out docs/results --seed {self.seed}` on {self.made}."
+            f"32; errors: wrong or unfinished trials. Made by "
+            f"`python -m research.beyond --out docs/results --seed {self.seed}` on {self.made}."
         )
         return "\n".join([markdown_table(heads, lines), "", note])
 
