@@ -60,8 +60,8 @@ class Payload:
     #: Price per agent: one number, or (n,) where messages of different agents differ in length.
     bits: int | Ints = 0
     reals: int = 0
-    #: Axes of values that are the same for all agents; −1 where they cannot be.
-    shared_ndim: int = -1
+    #: Axes of values that are the same for all agents.
+    shared_ndim = 0
 
     def rows(self, n_agents: int) -> Array:
         """The values as (n_agents, ...), a view; `ValueError` where they are of another length."""
@@ -83,7 +83,6 @@ class ArmIndex(Payload):
     """
 
     kind = "arm"
-    shared_ndim = 0
 
     def __init__(self, values: ArrayLike, among: int | ArrayLike) -> None:
         self.values = _array(values, int, (0, 1), "arm indices are integers (agents,)")
@@ -131,7 +130,6 @@ class Reals(Payload):
     """
 
     kind = "real"
-    shared_ndim = 0
 
     def __init__(self, values: ArrayLike) -> None:
         shapes = "reals have shape (agents,) or (agents, d)"
@@ -143,7 +141,6 @@ class Flag(Payload):
     """Yes or no: one bit. `values`: (n,) booleans, or a single one for all agents alike."""
 
     kind = "flag"
-    shared_ndim = 0
 
     def __init__(self, values: ArrayLike) -> None:
         self.values = _array(values, bool, (0, 1), "a flag is a boolean, or a vector of them")
@@ -279,9 +276,7 @@ def as_made(payload: Any) -> Payload:
             f"a local program returns payloads, e.g. ArmIndex(arms, among=problem.n_arms), got "
             f"{kind.__name__}. The payloads, which cannot be subclassed, are: {'; '.join(known)}"
         )
-    content = vars(payload).copy()
-    for price in ("bits", "reals"):
-        content.pop(price, None)
+    content = {name: it for name, it in vars(payload).items() if name not in ("bits", "reals")}
     made: Payload = kind(**content)
     return made
 
