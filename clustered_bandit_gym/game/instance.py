@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import IO, Any
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -219,9 +220,7 @@ class Instance:
         """Read what `save` wrote: nothing pickled, nothing that would unpack to over 512 MB."""
         try:
             with np.load(path, allow_pickle=False) as archive:
-                size = sum(entry.file_size for entry in archive.zip.infolist())
-                if size > 2**29:
-                    raise ValueError(f"it unpacks to {size / 2**20:,.0f} MB")
+                check_unpacked(archive.zip)
                 data: Values = dict(archive)
             notes = json.loads(str(data["notes"]))
             model = {key[8:]: data[key] for key in data if key.startswith("rewards.")}
@@ -231,6 +230,13 @@ class Instance:
             raise
         except Exception as error:  # damaged archives raise many kinds
             raise UserError(f"{path} is not a saved Instance ({error})") from error
+
+
+def check_unpacked(archive: ZipFile) -> None:
+    """`ValueError` if the files unpack to more than 512 MB."""
+    size = sum(entry.file_size for entry in archive.infolist())
+    if size > 2**29:
+        raise ValueError(f"it unpacks to {size / 2**20:,.0f} MB")
 
 
 def mean_table(means: ArrayLike) -> Floats:

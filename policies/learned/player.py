@@ -21,6 +21,7 @@ from clustered_bandit_gym._types import Array, Values
 from clustered_bandit_gym.envs.actions import empirical_best
 from clustered_bandit_gym.envs.flat_env import ORDERS_PER_CELL, box_features
 from clustered_bandit_gym.errors import UserError, needs_extra
+from clustered_bandit_gym.game.instance import check_unpacked
 from clustered_bandit_gym.policies.learned.features import SIZE, TOP, Features
 from clustered_bandit_gym.policy import PULL, STOP, StepPolicy
 
@@ -100,13 +101,6 @@ class LearnedPolicy(SB3Policy):
     name = "learned"
 
 
-def _check_size(archive: zipfile.ZipFile) -> None:
-    """`ValueError` if the files unpack to more than 512 MB."""
-    size = sum(entry.file_size for entry in archive.infolist())
-    if size > 2**29:
-        raise ValueError(f"it unpacks to {size / 2**20:,.0f} MB")
-
-
 class Network:
     """The stack of linear layers in a model file: input (inputs,) -> scores of actions (actions,).
 
@@ -120,10 +114,10 @@ class Network:
             import torch
         try:
             with zipfile.ZipFile(path) as archive:
-                _check_size(archive)
+                check_unpacked(archive)
                 about = archive.read("data").decode()
                 tensors = archive.read("policy.pth")
-            _check_size(zipfile.ZipFile(io.BytesIO(tensors)))
+            check_unpacked(zipfile.ZipFile(io.BytesIO(tensors)))
             given = json.loads(about)["policy_kwargs"]
             weights = torch.load(io.BytesIO(tensors), map_location="cpu", weights_only=True)
         except (zipfile.BadZipFile, KeyError, ValueError) as error:
