@@ -83,24 +83,19 @@ class RandomFamily(RandomMeans):
         own = rng.uniform(max(self.eta, self.eta1, self.gap) + HAIR, 1, shape)
         below = np.maximum(own - self.gap - HAIR, 0)[..., None]
         others = below * rng.random((*shape, self.n_arms - self.n_clusters))
-        return own, self._rival_means(rng, own), others
+        # Assumption 1 leaves [0, own_j − η] for i's best arm in bandit j, entry (j, i); Assumption 2
+        # cuts out (own_i − η1, own_i + η1).
+        top = np.maximum(own[..., :, None] - self.eta - HAIR, 0)
+        low = np.maximum(np.minimum(top, own[..., None, :] - self.eta1 - HAIR), 0)
+        restart = own[..., None, :] + self.eta1 + HAIR
+        above = np.maximum(top - restart, 0)
+        point = rng.random(top.shape) * (low + above)
+        rivals = np.where(point <= low, point, np.minimum(restart + (point - low), top))
+        return own, rivals, others
 
     def batch(self, rng: Rng, n: int) -> Batch | None:
         # Every instance has categorical laws of its own, which a batch does not hold.
         return None if self.rewards == "categorical" else super().batch(rng, n)
-
-    def _rival_means(self, rng: Rng, own: Floats) -> Floats:
-        """(..., M, M) entry (j, i): mean of i's best arm in bandit j, uniform on what the two
-        assumptions leave.
-
-        Assumption 1 leaves [0, own_j − η]; Assumption 2 cuts out (own_i − η1, own_i + η1).
-        """
-        top = np.maximum(own[..., :, None] - self.eta - HAIR, 0)
-        below = np.maximum(np.minimum(top, own[..., None, :] - self.eta1 - HAIR), 0)
-        restart = own[..., None, :] + self.eta1 + HAIR
-        above = np.maximum(top - restart, 0)
-        point = rng.random(top.shape) * (below + above)
-        return np.where(point <= below, point, np.minimum(restart + (point - below), top))
 
 
 @dataclass(frozen=True)
