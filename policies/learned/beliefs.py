@@ -48,7 +48,11 @@ def infer(count: Array, total: Array, margin: float, most: int, rounds: int = 3)
         most: largest number of components that have agents.
         rounds: of refinement. With 2, a player needs more pulls; with 5, as many as with 3.
     """
-    precision = 1 / _prior_variance(count, total)
+    # Variance of the cells' means: 0.5 with the weight of 8 pulls, and what the data say.
+    squares = total**2 / np.maximum(count, 1) - (count > 0)
+    between = np.maximum(squares.sum(axis=(0, 1)), 0)
+    prior = (8 * 0.5 + between) / (8 + count.sum(axis=(0, 1)))
+    precision = 1 / np.maximum(prior, np.float32(0.01))
     own_variance = 1 / (count + precision)
     member = _best(total * own_variance, own_variance)  # each agent alone
     for _ in range(rounds):
@@ -67,14 +71,6 @@ def infer(count: Array, total: Array, margin: float, most: int, rounds: int = 3)
         best /= best.sum(axis=1, keepdims=True) + 1e-12
     answer = (weight * best).sum(axis=1)
     return Beliefs(member, best, answer, mean, variance)
-
-
-def _prior_variance(count: Array, total: Array) -> Array:
-    """(E,) variance of the cells' means: 0.5 with the weight of 8 pulls, and what the data say."""
-    squares = total**2 / np.maximum(count, 1) - (count > 0)
-    between = np.maximum(squares.sum(axis=(0, 1)), 0)
-    variance = (8 * 0.5 + between) / (8 + count.sum(axis=(0, 1)))
-    return np.maximum(variance, np.float32(0.01))
 
 
 def _refine(
