@@ -87,8 +87,7 @@ class ClusterThenBAI(Policy):
                 labels = _cluster(p, sums / n, off / n, n, m)
         sizes = np.bincount(labels)
         tables = np.zeros((3, m, p.n_arms))
-        for table, values in zip(tables, seen, strict=True):
-            np.add.at(table, labels, values)
+        np.add.at(tables.swapaxes(0, 1), labels, seen.swapaxes(0, 1))
 
         def order(counts: Floats, left: Bools) -> Ints:
             times = 1 + ((self.growth - 1) * counts / sizes[:, None]).astype(int)
