@@ -129,12 +129,11 @@ def new_bandit(truth: Truth) -> Changes:
     return Changes(m, bandits[k], k)
 
 
-def _choices(truth: Truth, excluded: Ints) -> tuple[Ints, Ints]:
+def _choices(truth: Truth, excluded: Ints) -> tuple[Ints, ...]:
     """All pairs (m, k) of a bandit with agents and an arm neither excluded nor among m's best."""
     allowed = truth.gaps[: truth.n_played] > 0
     allowed[:, excluded] = False
-    m, k = np.nonzero(allowed)
-    return m, k
+    return np.nonzero(allowed)
 
 
 def all_rows(truth: Truth, pulls: Floats) -> Iterator[csr_array]:
