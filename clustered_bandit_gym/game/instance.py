@@ -134,11 +134,10 @@ class Instance:
         """
         top = self.means.max(axis=1)
         at_best = [self.means[:, arms] for arms in self.is_best]
-        first = np.array([top - means.max(axis=1) for means in at_best])
-        second = np.array([np.abs(top[a] - at_best[a]).min(axis=1) for a in range(top.size)])
-        for table in (first, second):
-            np.fill_diagonal(table, np.inf)
-        return first, second
+        worse = [top - means.max(axis=1) for means in at_best]
+        apart = [np.abs(own - means).min(axis=1) for own, means in zip(top, at_best, strict=True)]
+        diagonal = np.diag(np.full(top.size, np.inf))
+        return worse + diagonal, apart + diagonal
 
     @property
     def eta(self) -> float:
