@@ -176,13 +176,12 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         samples, pulls, late = self._pull(~(stops | self._done), actions)
         done = stopped | late
         terminated = stopped if game.truncation == "free" else done
-        values = self._values()
-        values |= {"sample": samples, "stopped": stopped}
+        values = self._values() | {"sample": samples, "stopped": stopped}
         rewards = -game.pull_cost * pulls
         over = done.nonzero()[0]
         if over.size:
             self._judge(over, terminated, values)
-            rewards = rewards - game.error_penalty * values["wrong_agents"]
+            rewards -= game.error_penalty * values["wrong_agents"]
         self._done = done.copy()
         self._last_values = values
         self.recommendations = None
