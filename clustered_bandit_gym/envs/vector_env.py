@@ -73,7 +73,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
                 "gym.make_vec(..., vectorization_mode='sync')"
             )
         self.game = game
-        game.reset()  # its mask is that of all beginnings
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_action_space = game.action_space
@@ -133,10 +132,6 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         """What the learners are told when episodes begin, (num_envs, ...) each."""
         told = {key: self._drawn[key].copy() for key in self.game.always_told}
         return told | {"action_mask": self._mask()}
-
-    def told_of(self, i: int) -> Values:
-        """What the learner of sub-environment i is told when an episode begins."""
-        return self.game.told_of(self._drawn, i) | {"action_mask": self.game.action_mask()}
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Values]:
         began = self._done
