@@ -104,7 +104,7 @@ def solve_lower_bound(
     kept = np.argsort(sizes == 0, kind="stable")
     if not clusters_told:
         kept = kept[sizes[kept] > 0]
-    spare = (not clusters_told and not single) or bool((sizes == 0).any())
+    spare = 0 in sizes or not (clusters_told or single)
     search = Search(Truth(laws_of(instance)[kept], sizes[kept], eta, spare))
     search.run(tolerance, max_programs)
     gap = search.upper / search.value - 1 if search.value > 0 else 0.0
@@ -166,7 +166,7 @@ class Search:
         near: list[csr_array] = []
         for rows in all_rows(self.truth, pulls):
             values = rows @ flat
-            least = min(least, float(values.min(initial=math.inf)))
+            least = float(values.min(initial=least))
             shares = rows.multiply(flat[None, :]).tocoo()
             largest = shares.max(axis=1).toarray().ravel()
             carries = shares.data >= 0.2 * largest[shares.row]
@@ -198,8 +198,8 @@ class Search:
         multipliers = np.maximum(-found.ineqlin.marginals, 0.0) * limit * unit.mean()
         # Σ multipliers·(row @ P) ≥ Σ multipliers, and ≤ ΣP once no cell's load exceeds 1: a lower
         # bound by hand.
-        load = float((self.pool.T @ multipliers).max())
-        self.value = max(self.value, float(multipliers.sum()) / max(1.0, load))
+        load = (self.pool.T @ multipliers).max(initial=1.0)
+        self.value = max(self.value, float(multipliers.sum() / load))
         outside = found.x * unit
         self.pool = self.pool[self.pool @ outside < _NEARLY]
         return outside.reshape(self.inside.shape)
