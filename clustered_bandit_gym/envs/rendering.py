@@ -67,7 +67,7 @@ def draw_frame(
                 cell = frame[y[agent] : y[agent + 1], x[arm] : x[arm + 1]]
                 cell[:width] = cell[-width:] = cell[:, :width] = cell[:, -width:] = colour
     per_agent = info["pulls_per_agent"]
-    most = max(int(per_agent.max()), 1)
+    most = per_agent.max(initial=1)
     for agent, count in enumerate(per_agent.tolist()):
         bar = frame[y[agent] + high // 6 : y[agent + 1] - high // 6]
         bar[:, 885 : 885 + 167 * count // most] = BAR
