@@ -159,7 +159,7 @@ class Categorical(RewardModel):
         # Multinomial counts value by value: each is binomial among the pulls that are left, given
         # what came before.
         conditional = self._conditional[clusters, arms]
-        left = np.broadcast_to(np.asarray(times, dtype=int), shape)
+        left = np.full(shape, times)
         counts = np.empty((*shape, self.support.size), dtype=int)
         for s in range(self.support.size - 1):
             counts[..., s] = _binomial(rng, left, conditional[..., s])
