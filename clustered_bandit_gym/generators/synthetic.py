@@ -75,9 +75,18 @@ class RandomFamily(RandomMeans):
         Gaussian(self.sigma)
 
     def model(self, rng: Rng, means: Floats) -> RewardModel:
-        if self.rewards == "categorical":
-            return _categorical_with(means, rng)
-        return Bernoulli() if self.rewards == "bernoulli" else Gaussian(self.sigma)
+        if self.rewards != "categorical":
+            return Bernoulli() if self.rewards == "bernoulli" else Gaussian(self.sigma)
+        # Uniform on the simplex, then mixed with the value at the end of the support towards which
+        # the mean has to move.
+        support = np.linspace(0, 1, 5)
+        laws = rng.dirichlet(np.ones(support.size), means.shape)
+        drawn = laws @ support
+        weight = np.where(means < drawn, 1 - means / drawn, (means - drawn) / (1 - drawn))
+        mixed = (1 - weight)[..., None] * laws
+        end = np.where(means < drawn, 0, -1)
+        mixed[(*np.indices(means.shape), end)] += weight
+        return Categorical(support, mixed)
 
     def draw_parts(self, rng: Rng, shape: Shape) -> Parts:
         own = rng.uniform(max(self.eta, self.eta1, self.gap) + HAIR, 1, shape)
@@ -118,16 +127,3 @@ class Tiny(RandomFamily):
     @property
     def declared(self) -> Values:
         return {"eta": self.eta, "eta1": self.eta1} if self.eta1 > 0 else {"eta": self.eta}
-
-
-def _categorical_with(means: Floats, rng: Rng) -> Categorical:
-    """Random laws on five values in [0, 1] with the given means (M, K): uniform on the simplex,
-    then mixed with the value at the end of the support towards which the mean has to move."""
-    support = np.linspace(0, 1, 5)
-    laws = rng.dirichlet(np.ones(support.size), means.shape)
-    drawn = laws @ support
-    weight = np.where(means < drawn, 1 - means / drawn, (means - drawn) / (1 - drawn))
-    mixed = (1 - weight)[..., None] * laws
-    end = np.where(means < drawn, 0, -1)
-    mixed[(*np.indices(means.shape), end)] += weight
-    return Categorical(support, mixed)
