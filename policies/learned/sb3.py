@@ -10,7 +10,6 @@ from gymnasium import spaces
 
 from clustered_bandit_gym._types import Array, Values
 from clustered_bandit_gym.envs.actions import action_mask
-from clustered_bandit_gym.envs.game import GameSettings
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv, row_of
 from clustered_bandit_gym.errors import UserError, needs_extra
 from clustered_bandit_gym.policies.learned.features import SIZE, TOP, Features, Seen
@@ -67,7 +66,15 @@ class SB3VecEnv(VecEnv):
         space = envs.single_observation_space
         action_space = envs.single_action_space
         if features == "auto":
-            self.features = features_of(envs.game)
+            problems = map(envs.game.problem_of, map(envs.game.draw_instance, range(8)))
+            told = {(p.n_clusters, p.eta, p.sigma) for p in problems}
+            if len(told) > 1:
+                raise UserError(
+                    "the environment tells another eta, sigma or number of clusters with every "
+                    "instance, but training needs fixed ones: set them, e.g. "
+                    'told={"eta": 0.1}, or None for not told'
+                )
+            self.features = Features(*told.pop())
             space = spaces.Box(-np.inf, np.inf, (SIZE,), np.float32)
             action_space = spaces.Discrete(TOP * len(envs.game.pull_sizes) + 1)
         super().__init__(n_envs, space, action_space)
@@ -151,15 +158,3 @@ class SB3VecEnv(VecEnv):
 
     def close(self) -> None:
         self.envs.close()
-
-
-def features_of(game: GameSettings) -> Features:
-    """The features of an environment that tells its learner the same in every episode."""
-    problems = map(game.problem_of, map(game.draw_instance, range(8)))
-    told = {(p.n_clusters, p.eta, p.sigma) for p in problems}
-    if len(told) > 1:
-        raise UserError(
-            "the environment tells another eta, sigma or number of clusters with every instance, but "
-            'training needs fixed ones: set them, e.g. told={"eta": 0.1}, or None for not told'
-        )
-    return Features(*told.pop())
