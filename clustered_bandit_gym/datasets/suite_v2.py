@@ -98,8 +98,7 @@ def destinations(rng: Rng, n_agents: int, pooled: bool) -> Instance:
     chosen = rng.permutation(len(data.rates))[:n_agents]
     if pooled:
         return Instance(data.cluster_rates, data.clusters[chosen], Bernoulli())
-    means = data.rates[chosen]
-    return Instance(means, range(n_agents), Bernoulli(), allow_overlap=True)
+    return Instance(data.rates[chosen], range(n_agents), Bernoulli(), allow_overlap=True)
 
 
 def _apart(rng: Rng, n_clusters: int, n_arms: int, n_best: int) -> Floats:
