@@ -43,15 +43,10 @@ def compare(first: Sequence[Floats], second: Sequence[Floats]) -> Estimate:
     skewness = sum((h**3).mean() / h.size**2 for h in noisy) / variance**1.5
     error = np.sqrt(variance) / len(logs)
     reach = stdtrit(min(h.size for h in noisy) - 1, (1 + NOMINAL) / 2)
-    ends = estimate - error * _hall(np.array([reach, -reach]), skewness)
-    return Estimate(estimate, *ends.tolist())
-
-
-def _hall(quantiles: Floats, skewness: float) -> Floats:
-    """Hall's transformation, inverted: quantiles of a studentised mean with this skewness."""
-    if abs(skewness) < 1e-9:
-        return quantiles
-    return 3 / skewness * (np.cbrt(1 + skewness * (quantiles - skewness / 6)) - 1)
+    quantiles = np.array([reach, -reach])
+    if abs(skewness) >= 1e-9:  # Hall's transformation, inverted
+        quantiles = 3 / skewness * (np.cbrt(1 + skewness * (quantiles - skewness / 6)) - 1)
+    return Estimate(estimate, *(estimate - error * quantiles).tolist())
 
 
 def log_mean_interval(pulls: Sequence[Floats]) -> Estimate:
