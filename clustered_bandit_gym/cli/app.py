@@ -43,21 +43,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Best-arm identification for clustered bandits: play policies, judge them, keep and show the results.",
 )
-study = typer.Typer(
-    no_args_is_help=True,
-    help="Policies on real agents: ask for pulls, tell rewards, read the result.",
-)
-suite = typer.Typer(
-    no_args_is_help=True,
-    help="The frozen benchmark: run it, verify a submission, build the leaderboard.",
-)
-app.add_typer(study, name="study")
-app.add_typer(suite, name="suite")
+GROUPS = {"": app}
+for group, about in (
+    ("study", "Policies on real agents: ask for pulls, tell rewards, read the result."),
+    ("suite", "The frozen benchmark: run it, verify a submission, build the leaderboard."),
+):
+    GROUPS[group] = typer.Typer(no_args_is_help=True, help=about)
+    app.add_typer(GROUPS[group], name=group)
 #: Values of an option that may be repeated; None if it is not given.
 Several = list[str] | None
 #: What makes a verb.
 Verb = Callable[..., None]
-GROUPS = {"": app, "study": study, "suite": suite}
 
 
 def say(text: str, **style: Any) -> None:
