@@ -38,7 +38,7 @@ def report_page(board: Board, title: str = "clustered-bai report") -> str:
         "made": f"{len(trials):,} trials; clustered-bandit-gym {__version__}; made {now}",
         "styles": {name: style_of(name)._asdict() for name in trials["policy"].unique()},
         "sweep": _sweep(board),
-        "groups": [_group(part.reset_index(drop=True)) for _, part in groups],
+        "groups": [_group(part) for _, part in groups],
     }
     return fill("harness/output/report.html", data)
 
