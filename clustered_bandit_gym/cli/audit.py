@@ -37,12 +37,18 @@ def audit(
     audit. With --search small games are varied until the policy errs more often than δ on one of
     them, judged by fresh trials; --seed is the only other option that a search takes.
     """
+    import pandas as pd
+
     from clustered_bandit_gym.harness.audit.audit import audit as run_audit
     from clustered_bandit_gym.harness.audit.search import search as run_search
 
     root = seed_of(seed)
     if search is not None:
-        game, played, report = run_search(policy, seconds_of(search), root)
+        try:
+            seconds = pd.Timedelta(search).total_seconds()
+        except ValueError as error:
+            raise UserError(f"--search takes a duration such as 10m, got {search!r}") from error
+        game, played, report = run_search(policy, seconds, root)
         typer.echo(f"The worst game in {played:,} trials: {game}\n", err=format_ != "text")
     else:
         report = run_audit(
@@ -67,13 +73,3 @@ def audit(
         raise UserError("no trial ended with an answer; the reasons are shown above")
     if report.word == "FAIL":
         raise typer.Exit(FAILED)
-
-
-def seconds_of(text: str) -> float:
-    """A duration such as 90s, 10m or 1h in seconds."""
-    import pandas as pd
-
-    try:
-        return pd.Timedelta(text).total_seconds()
-    except ValueError as error:
-        raise UserError(f"--search takes a duration such as 10m, got {text!r}") from error
