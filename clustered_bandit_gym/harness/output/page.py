@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
-from typing import Any
 
 import pandas as pd
 
@@ -16,7 +15,9 @@ def fill(template: str, data: Values) -> str:
     """The page of the file `template` of this package: ``__STYLE__`` and ``__SCRIPT__`` become the
     style and the script that all pages share, and ``__DATA__`` becomes `data` as JSON."""
     # JSON has no NaN and no infinity: Python reads what it has written for them as null.
-    data = json.loads(json.dumps(data, default=_plain), parse_constant=lambda name: None)
+    # Numbers of NumPy become those of Python, missing ones null.
+    known = json.dumps(data, default=lambda value: None if value is pd.NA else value.item())
+    data = json.loads(known, parse_constant=lambda name: None)
     # No "<" may occur in the script element: in a policy's message it could end the element early.
     text = json.dumps(data).replace("<", "\\u003c")
     page, style, script = (
@@ -25,8 +26,3 @@ def fill(template: str, data: Values) -> str:
     )
     page = page.replace("__STYLE__", style).replace("__SCRIPT__", script)
     return page.replace("__DATA__", text)
-
-
-def _plain(value: Any) -> Any:
-    """A number of NumPy as one of Python; a missing one as null."""
-    return None if value is pd.NA else value.item()
