@@ -21,7 +21,7 @@ from typing import Literal
 
 import numpy as np
 
-from clustered_bandit_gym._types import Floats, Rng, Values
+from clustered_bandit_gym._types import Rng, Values
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical, Gaussian, RewardModel
 from clustered_bandit_gym.harness.settings import Cell
@@ -67,8 +67,16 @@ class AuditGame:
         """The cell's instance with arms and agents in random order."""
         means = np.array(self.means)[:, rng.permutation(len(self.means[0]))]
         clusters = rng.permutation(np.repeat(np.arange(len(self.sizes)), self.sizes))
-        model, given = self._model(means)
-        return Instance(given, clusters, model, allow_overlap=self.shared)
+        if self.rewards != "jackpot":
+            law: RewardModel = Gaussian(self.sigma) if self.rewards == "gaussian" else Bernoulli()
+            return Instance(means, clusters, law, allow_overlap=self.shared)
+        best = means == means.max(axis=1, keepdims=True)
+        ones = np.where(best, 0.0, means)
+        tens = np.where(best, means / 10, 0.0)
+        probabilities = np.stack([1 - ones - tens, ones, tens], axis=2)
+        # The law says the means.
+        law = Categorical(np.array([0.0, 1.0, 10.0]), probabilities)
+        return Instance(None, clusters, law, allow_overlap=self.shared)
 
     def delta(self, delta: float) -> float:
         """δ of the cell, if the audit's is `delta`. At most a half: above, guessing suffices."""
@@ -79,16 +87,6 @@ class AuditGame:
         told = {"told": self.told, "epsilon": self.epsilon, "check": self.in_scope}
         given = {"generator": self, "delta": delta, "max_pulls": max_pulls}
         return Cell("ClusteredBAI-v0", given | told)
-
-    def _model(self, means: Floats) -> tuple[RewardModel, Floats | None]:
-        """The law of the rewards, and the means where the law does not say them."""
-        if self.rewards != "jackpot":
-            return Gaussian(self.sigma) if self.rewards == "gaussian" else Bernoulli(), means
-        best = means == means.max(axis=1, keepdims=True)
-        ones = np.where(best, 0.0, means)
-        tens = np.where(best, means / 10, 0.0)
-        probabilities = np.stack([1 - ones - tens, ones, tens], axis=2)
-        return Categorical(np.array([0.0, 1.0, 10.0]), probabilities), None
 
 
 def flat(
