@@ -112,9 +112,6 @@ def near_tie(
 #: Four arms nearly tie with the first cluster's best one; the second cluster has a single agent.
 ONE_APART: Means = ((1.0, 0.6, 0.99, 0.98, 0.97, 0.96), (0.6, 1.0, 0.5, 0.4, 0.3, 0.2))
 
-#: A runner-up 0.01 below the best arm, and an arm 0.03 below.
-GOOD_ENOUGH: Means = ((1.0, 0.7, 0.99, 0.7, 0.97), (0.7, 1.0, 0.7, 0.99, 0.97))
-
 # fmt: off
 GAMES: tuple[AuditGame, ...] = (
     AuditGame("near tie", "a runner-up 0.01 below the best arm, far within eta",
@@ -152,7 +149,7 @@ GAMES: tuple[AuditGame, ...] = (
     AuditGame("loud noise", "sigma = 4 around means near -30: nothing is in [0, 1]",
         flat(2, 4, 0.1, top=-30.0, step=0.01), (12, 12), sigma=4.0),
     AuditGame("good enough", "arms within epsilon are right, others just beyond it are not",
-        GOOD_ENOUGH, (10, 10), epsilon=0.02),
+        ((1.0, 0.7, 0.99, 0.7, 0.97), (0.7, 1.0, 0.7, 0.99, 0.97)), (10, 10), epsilon=0.02),
     AuditGame("small delta", "a fifth of delta",
         flat(2, 2, 0.02), (20, 20), delta_factor=0.2),
     AuditGame("large delta", "three times delta: errors may be frequent, up to a point",
