@@ -123,7 +123,13 @@ def verdict(
         advice = "; but no PASS is possible: it is wrong or unfinished more often than δ"
         if against_low <= delta:
             more = _more(against, trials, delta, alpha)
-            advice = f"; {_what_would_change(more, high, unfinished)}"
+            kind = "finished and right" if unfinished else "right"
+            advice = f"; {counted(more, 'further trial')}, all {kind}, would give a PASS"
+            if more > MANY_TRIALS:
+                advice = (
+                    f"; a PASS would take more than {MANY_TRIALS:,} further trials, all {kind}: "
+                    f"these bound the error rate by {number(high)}, and no simulation can confirm δ"
+                )
     reason = (
         f"{errors:,} wrong and {unfinished:,} unfinished in {counted(trials, 'trial')}; {shown} "
         f"δ = {delta:g} (confidence {1 - alpha:.4g} at any number of trials){advice}"
@@ -167,13 +173,3 @@ def _more(against: int, trials: int, delta: float, alpha: float) -> int:
         True,
         key=lambda more: confidence_sequence(against, trials + more, alpha, delta)[1] <= delta,
     )
-
-
-def _what_would_change(more: int, high: float, unfinished: int) -> str:
-    kind = "finished and right" if unfinished else "right"
-    if more > MANY_TRIALS:
-        return (
-            f"a PASS would take more than {MANY_TRIALS:,} further trials, all {kind}: these bound "
-            f"the error rate by {number(high)}, and no simulation can confirm δ"
-        )
-    return f"{counted(more, 'further trial')}, all {kind}, would give a PASS"
