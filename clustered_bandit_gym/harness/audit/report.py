@@ -117,11 +117,14 @@ class AuditReport(Document):
 
     def to_json(self) -> str:
         """The report as JSON: policy, verdict, what was asked for, one object per cell."""
-        tables = {"cells": self.cells, "misspecified": self.misspecified}
-        rows = {name: json.loads(one.to_json(orient="records")) for name, one in tables.items()}
-        content = {**vars(self), "verdict": self.word, **rows}
+        content = vars(self) | {"verdict": self.word}
         del content["reused"]  # what was found does not depend on it
-        return json.dumps(content, indent=1, ensure_ascii=False)
+        return json.dumps(
+            content,
+            indent=1,
+            ensure_ascii=False,
+            default=lambda table: json.loads(table.to_json(orient="records")),
+        )
 
 
 def _table(title: str, cells: pd.DataFrame) -> Table:
