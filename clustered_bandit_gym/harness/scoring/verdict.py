@@ -122,7 +122,12 @@ def verdict(
         shown = f"{above} and {below}, which does not decide on"
         advice = "; but no PASS is possible: it is wrong or unfinished more often than δ"
         if against_low <= delta:
-            more = _more(against, trials, delta, alpha)
+            # The upper end falls with n once S/n ≤ δ, where alone a PASS is possible.
+            more = bisect_left(
+                range(MANY_TRIALS + 1),
+                True,
+                key=lambda m: confidence_sequence(against, trials + m, alpha, delta)[1] <= delta,
+            )
             kind = "finished and right" if unfinished else "right"
             advice = f"; {counted(more, 'further trial')}, all {kind}, would give a PASS"
             if more > MANY_TRIALS:
@@ -162,14 +167,3 @@ def _lower_log_odds(s: Floats, n: Floats, floor: Floats) -> Floats:
         if np.all(step <= 1e-14 * (1 + np.abs(x))):
             break
     return x
-
-
-def _more(against: int, trials: int, delta: float, alpha: float) -> int:
-    """Least m such that m further trials, all finished and right, give a PASS; at most
-    `MANY_TRIALS` + 1. The upper end falls with n once S/n ≤ δ, where alone a PASS is possible:
-    bisection finds m."""
-    return bisect_left(
-        range(MANY_TRIALS + 1),
-        True,
-        key=lambda more: confidence_sequence(against, trials + more, alpha, delta)[1] <= delta,
-    )
