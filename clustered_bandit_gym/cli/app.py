@@ -34,8 +34,6 @@ MISTAKE = 2
 BUG = 70
 INTERRUPTED = 130
 TERMINATED = 143
-#: Not bugs: a request that cannot be met, a missing extra, a file that cannot be read or written.
-EXPECTED = (UserError, BudgetExceeded, ImportError, OSError, MemoryError, sqlite3.Error)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -258,7 +256,15 @@ class Command(TyperCommand):
             sys.stdout.flush()  # a full disk shows here, not when the interpreter ends
         except (typer.Exit, typer.Abort):
             raise
-        except EXPECTED as error:
+        # A request that cannot be met, a missing extra, a file that cannot be read or written.
+        except (
+            UserError,
+            BudgetExceeded,
+            ImportError,
+            OSError,
+            MemoryError,
+            sqlite3.Error,
+        ) as error:
             text = str(error) or repr(error)
             if isinstance(error, MemoryError):
                 text += "; --no-bound leaves out the lower bound"
@@ -303,8 +309,8 @@ def command(verb: str) -> Callable[[Verb], Verb]:
 def settings_of(given: Values, pairs: Several) -> Values:
     """Keywords of the environment: those `given` by options of their own, and those of --set."""
     found = {key: value for key, value in given.items() if value is not None}
-    extra = parse_pairs(pairs, "--set") if pairs else {}
-    if twice := sorted(set(found) & set(extra)):
+    extra = parse_pairs(pairs or [], "--set")
+    if twice := sorted(found.keys() & extra):
         raise UserError(f"{twice[0]} is given twice: by its own option and by --set; give it once")
     return found | extra
 
