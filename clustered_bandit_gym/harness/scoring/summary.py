@@ -96,7 +96,11 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> Values:
     retried = ((outcome == "solved") & (own["attempts"] - killed > 1)).sum()
     delta = float(own["delta"].iloc[0])
     judged = verdict(errors, trials, delta, unfinished=unfinished + retried)
-    doubt = _doubt(own, delta)
+    # Rows of older versions lack it: they count as not relying on Assumption 2.
+    guarantee = str(own["guarantee"].iloc[0]) if "guarantee" in own else ""
+    doubt = implausible(own, delta, guarantee)
+    if "reproduced" in own and (other := own["reproduced"].eq(False).sum()):
+        doubt = f"plays {counted(other, 'trial')} differently in a fresh process"
     if doubt and judged.word == "PASS":
         judged = judged._replace(word="INCONCLUSIVE", reason=f"{judged.reason}; but it {doubt}")
     pulls = own["pulls"].to_numpy(dtype=float)
@@ -142,16 +146,6 @@ def _score(own: pd.DataFrame, reference: pd.DataFrame | None) -> Values:
         "suspicious_communication": own["suspicious_communication"].sum(),
         "delta": delta,
     }
-
-
-def _doubt(own: pd.DataFrame, delta: float) -> str:
-    """What prevents a PASS besides wrong and unfinished trials, in words; "" for nothing."""
-    other = int(own["reproduced"].eq(False).sum()) if "reproduced" in own else 0
-    if other:
-        return f"plays {counted(other, 'trial')} differently in a fresh process"
-    # Rows of older versions lack it: they count as not relying on Assumption 2.
-    guarantee = str(own["guarantee"].iloc[0]) if "guarantee" in own else ""
-    return implausible(own, delta, guarantee)
 
 
 def paired_ratio(own: pd.DataFrame, reference: pd.DataFrame | None) -> Estimate:
