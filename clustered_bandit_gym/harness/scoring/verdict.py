@@ -81,8 +81,14 @@ def confidence_sequence(
         there are no trials.
     """
     s, n = np.broadcast_arrays(errors, trials)
+    # The mixture, log ∫ q^S (1 − q)^(n − S) dπ(q).
+    jeffreys = betaln(0.5 + s, 0.5 + n - s) - betaln(0.5, 0.5)
+    # Any parameter fixed before the data is valid; the limit keeps it finite for subnormal δ.
+    b = (1 / max(delta, 1e-300) - 1) / 2
+    sharp = betaln(0.5 + s, b + n - s) - betaln(0.5, b)
+    mixed = np.logaddexp(np.log(0.9) + sharp, np.log(0.1) + jeffreys)
     # W(p) < 1/alpha  <=>  log-likelihood of p > floor.
-    floor = _log_mixture(s, n, delta) + np.log(alpha)
+    floor = mixed + np.log(alpha)
     low = np.where(s > 0, expit(_lower_log_odds(s, n, floor)), 0.0)
     # The upper end is the lower end for the successes, mirrored.
     high = np.where(s < n, expit(-_lower_log_odds(n - s, n, floor)), 1.0)
@@ -140,16 +146,6 @@ def verdict(
         f"δ = {delta:g} (confidence {1 - alpha:.4g} at any number of trials){advice}"
     )
     return Verdict(word, low, high, more, reason)
-
-
-def _log_mixture(s: Floats, n: Floats, delta: float) -> Floats:
-    """log ∫ q^S (1 − q)^(n − S) dπ(q)."""
-    jeffreys = betaln(0.5 + s, 0.5 + n - s) - betaln(0.5, 0.5)
-    # Any parameter fixed before the data is valid; the limit keeps it finite for subnormal δ.
-    b = (1 / max(delta, 1e-300) - 1) / 2
-    sharp = betaln(0.5 + s, b + n - s) - betaln(0.5, b)
-    mixed: Floats = np.logaddexp(np.log(0.9) + sharp, np.log(0.1) + jeffreys)
-    return mixed
 
 
 def _lower_log_odds(s: Floats, n: Floats, floor: Floats) -> Floats:
