@@ -71,8 +71,7 @@ def search(policy: Any, budget: float = 600.0, seed: int = 0) -> tuple[AuditGame
     solves = hasattr(policy, "solve")
     rng = np.random.default_rng([seed, 14])
     start = time.process_time()
-    scored = [game for game in GAMES if game.in_scope and not game.shared]
-    games = [game for game in scored if game.small or solves]
+    games = [one for one in GAMES if one.in_scope and not one.shared and (one.small or solves)]
     pool: list[Tally] = []
     played = 0
     # The rest of the budget is for fresh trials.
