@@ -128,13 +128,15 @@ class AuditReport(Document):
 
 
 def _table(title: str, cells: pd.DataFrame) -> Table:
-    rows = []
-    for row in cells.to_dict("records"):
-        counts = {head: number(row[name]) for name, head in _COUNTS.items()}
-        figures = {
+    rows = [
+        {
+            "cell": row["cell"],
+            "δ": f"{row['delta']:g}",
+            **{head: number(row[name]) for name, head in _COUNTS.items()},
             "error rate": interval(row["low"], row["high"], digits=2),
             "mean pulls": number(row["pulls_mean"], "≥" if row["unfinished"] else ""),
             "verdict": row["verdict"],
         }
-        rows.append({"cell": row["cell"], "δ": f"{row['delta']:g}"} | counts | figures)
+        for row in cells.to_dict("records")
+    ]
     return Table(title, pd.DataFrame(rows))
