@@ -21,7 +21,7 @@ from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.page import fill
 from clustered_bandit_gym.harness.output.style import style_of
-from clustered_bandit_gym.suite.cells import TRACKS, SuiteCell, played_cells
+from clustered_bandit_gym.suite.cells import TRACKS, played_cells
 from clustered_bandit_gym.suite.checker import checked
 from clustered_bandit_gym.suite.files import Submission
 from clustered_bandit_gym.suite.order import charged, log_mean_interval, rank_ranges, ranks
@@ -70,21 +70,17 @@ def class_of(submission: Submission) -> str:
 
 def standings(submissions: Sequence[Submission]) -> list[Values]:
     """The order: one entry per track, class and policy, in the order of the board."""
-    cells = played_cells("v2", submissions[0].quick)
-    found = []
-    for track, kind in product(TRACKS, ("proved", "empirical")):
-        own = [cell for cell in cells if cell.track == track]
-        members = [one for one in submissions if class_of(one) == kind]
-        found += _class_standings(track, kind, own, members)
-    return found
+    places = product(TRACKS, ("proved", "empirical"))
+    return [entry for place in places for entry in _class_standings(submissions, *place)]
 
 
-def _class_standings(
-    track: str, kind: str, cells: list[SuiteCell], members: list[Submission]
-) -> list[Values]:
+def _class_standings(submissions: Sequence[Submission], track: str, kind: str) -> list[Values]:
+    cells = [cell for cell in played_cells("v2", submissions[0].quick) if cell.track == track]
     found = []
     ranked = {}
-    for one in members:
+    for one in submissions:
+        if class_of(one) != kind:
+            continue
         entries = [one.entries[cell.name] for cell in cells]
         solved = [cell for cell in cells if one.entries[cell.name]["solved"]]
         reason = _unranked(kind, track, entries)
