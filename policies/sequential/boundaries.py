@@ -18,14 +18,11 @@ from typing import Any
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-from clustered_bandit_gym._types import Bools, Floats
+from clustered_bandit_gym._types import Floats
 
 #: `half_normal_pair` finds a minimum by Newton's method, to about 1e-12; this much is subtracted so
 #: that it is never above it.
 SAFETY = 1e-6
-#: Nothing is claimed where one arm has more than this many times the pulls of the other: beyond
-#: about 1e10 rounding errors of `half_normal_pair` exceed what is subtracted.
-MOST_RATIO = 1e7
 
 
 def tuned_rho(n: Any, alpha: Any) -> Any:
@@ -84,35 +81,9 @@ def half_normal_pair(difference: Any, n_a: Any, n_b: Any, rho: Any) -> Floats:
             break
     least = half_normal(n_a * x, n_a, rho) + half_normal(n_b * (d - x), n_b, rho) - SAFETY
     # Nothing is claimed where Newton's method has not converged: far on the wrong side, or with very
-    # unequal pulls.
-    alike = np.maximum(n_a, n_b) <= MOST_RATIO * np.minimum(n_a, n_b)
+    # unequal pulls, where beyond a ratio of about 1e10 rounding errors exceed what is subtracted.
+    alike = np.maximum(n_a, n_b) <= 1e7 * np.minimum(n_a, n_b)
     return np.where(alike & done & ~np.isnan(least), least, -np.inf)
-
-
-def half_normal_pair_reaches(
-    difference: Floats, n_a: Floats, n_b: Floats, rho: Floats, level: Floats
-) -> Bools:
-    """(P,) whether `half_normal_pair` is at least `level`; all arguments are (P,).
-
-    Its terms are those of `pair_evidence`, ln 2 for each arm, and ln Φ(z) ≤ 0 for each arm. So it is
-    never more than 2 ln 2 larger. It is never smaller where both z ≥ 0 at its minimum x, hence
-    Φ ≥ ½: that is where the convex function falls at x = 0 and rises at x = difference. Newton's
-    method is left for what is between, and for very unequal pulls.
-    """
-    evidence = pair_evidence(difference, n_a, n_b, rho)
-    fewer = np.minimum(n_a, n_b)
-    more = np.maximum(n_a, n_b)
-    # The slope of z²/2 + ln Φ(z) is √(2/π) at z = 0, and more than z everywhere. If the minimum is
-    # inside on the side of the arm with more pulls, it is on the other side, too.
-    slope = difference * fewer**2 / (fewer + rho)
-    inside = (slope**2 >= 2 / np.pi * (more**2 / (more + rho))) & (difference > 0)
-    inside &= more <= MOST_RATIO * fewer
-    reached = (evidence >= level) & inside
-    unclear = ~reached & (evidence + 2 * np.log(2) >= level)
-    if unclear.any():
-        pairs = (each[unclear] for each in (difference, n_a, n_b, rho))
-        reached[unclear] = half_normal_pair(*pairs) >= level[unclear]
-    return reached
 
 
 def _derivatives(z: Floats) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ from clustered_bandit_gym.game.problem import Problem
 from clustered_bandit_gym.policies.sequential.betting import Bets
 from clustered_bandit_gym.policies.sequential.boundaries import (
     half_normal,
-    half_normal_pair_reaches,
+    half_normal_pair,
 )
 from clustered_bandit_gym.policies.sequential.scales import Scales
 
@@ -100,7 +100,7 @@ class Cells:
             n_b = n_b[hope]
             rho, weight = self.scales.at(np.minimum(n_a, n_b))
             needed = level[hope] - weight
-            shown[hope] = half_normal_pair_reaches(d[hope], n_a, n_b, rho, needed)
+            shown[hope] = half_normal_pair(d[hope], n_a, n_b, rho) >= needed
         return shown
 
     def shows_worse(self, rows: Ints, arm: Ints, shift: float, level: Any, among: Bools) -> Bools:
