@@ -34,6 +34,8 @@ MISTAKE = 2
 BUG = 70
 INTERRUPTED = 130
 TERMINATED = 143
+#: Not bugs: a request that cannot be met, a missing extra, a file that cannot be read or written.
+EXPECTED = (UserError, BudgetExceeded, ImportError, OSError, MemoryError, sqlite3.Error)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -256,15 +258,7 @@ class Command(TyperCommand):
             sys.stdout.flush()  # a full disk shows here, not when the interpreter ends
         except (typer.Exit, typer.Abort):
             raise
-        # A request that cannot be met, a missing extra, a file that cannot be read or written.
-        except (
-            UserError,
-            BudgetExceeded,
-            ImportError,
-            OSError,
-            MemoryError,
-            sqlite3.Error,
-        ) as error:
+        except EXPECTED as error:
             text = str(error) or repr(error)
             if isinstance(error, MemoryError):
                 text += "; --no-bound leaves out the lower bound"

@@ -72,8 +72,6 @@ def elimination(
     rounds = inf
     if precision is not None:
         rounds = max(1, ceil(log2(1 / precision) + 1)) if isfinite(precision) else 0
-    if len(block) == 1 and within is None:
-        return _alone(block, arms, gamma, rounds)
     active = np.ones((len(block), arms.size), dtype=bool) if within is None else within.copy()
     estimates = np.zeros(active.shape)
     # Agents that have all arms draw a grid; those that have lost one draw the cells that are left.
@@ -110,19 +108,4 @@ def elimination(
             unsettled = np.bincount(row)[row] > 1
             row = row[unsettled]
             column = column[unsettled]
-    return active, estimates
-
-
-def _alone(block: Block, arms: Ints, gamma: float, rounds: float) -> Found:
-    """`elimination` at a single agent, in three quarters of the time: the first phase of BAI-Cl."""
-    active = np.zeros((1, arms.size), dtype=bool)
-    estimates = np.zeros(active.shape)
-    left = np.arange(arms.size)
-    r = 0
-    while left.size > 1 and r < rounds:
-        r += 1
-        averages = block.pull(0, arms[left], round_size(arms.size, gamma, r, block.problem.sigma))
-        estimates[0, left] = averages
-        left = left[averages >= averages.max() - 2.0**-r]
-    active[0, left] = True
     return active, estimates
