@@ -152,9 +152,7 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
                 own = {key: drawn[key][i] for key in ("means", "clusters", "best", "good")}
                 self._law = Law(self.batch_rewards, **own)
                 self._instance = self.fixed_instance
-                varied = {key: drawn[key].item(i) for key in ("eta", "eta1") if key in drawn}
-                support = self.always_told["support"].copy()
-                told = self.always_told | varied | {"support": support}
+                told = self.told_of(drawn, i)
             else:
                 told = self.told_values(self._draw_truth(episode_seeds(self.np_random)[0]))
             self._free = Simulator(self._law, self.np_random)

@@ -169,6 +169,11 @@ class GameSettings:
         """`told_values` of any instance; of the separations, only what is the same for all."""
         return self.told_values(self.draw_instance(0))
 
+    def told_of(self, arrays: Arrays, i: int) -> Values:
+        """What is told of the i-th instance; `arrays` as in `draw_arrays`."""
+        varied = {key: arrays[key].item(i) for key in ("eta", "eta1") if key in arrays}
+        return self.always_told | varied | {"support": self.always_told["support"].copy()}
+
     def draw_arrays(self, rng: Rng, n: int) -> Arrays:
         """`n` instances at once, where there are `batch_rewards`.
 

@@ -73,6 +73,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
                 "gym.make_vec(..., vectorization_mode='sync')"
             )
         self.game = game
+        game.reset()  # its mask is that of all beginnings
         self.render_mode = render_mode
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_action_space = game.action_space
@@ -82,6 +83,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         #: (num_envs, N) arms that ends in the next `step` recommend; None: the empirical best ones.
         self.recommendations: Ints | None = None
         self._buffer: Any = None
+        self._sizes = np.array(game.pull_sizes)
         cells = (num_envs, game.n_agents, game.n_arms)
         self._pulls = np.zeros(cells, dtype=int)
         self._means = np.zeros(cells)
@@ -131,6 +133,10 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         """What the learners are told when episodes begin, (num_envs, ...) each."""
         told = {key: self._drawn[key].copy() for key in self.game.always_told}
         return told | {"action_mask": self._mask()}
+
+    def told_of(self, i: int) -> Values:
+        """What the learner of sub-environment i is told when an episode begins."""
+        return self.game.told_of(self._drawn, i) | {"action_mask": self.game.action_mask()}
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Values]:
         began = self._done
@@ -187,7 +193,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         n_cells = game.n_agents * game.n_arms
         bandits = self._drawn["means"]
         sizes, cells = np.divmod(np.where(pulling, actions, 0), n_cells)
-        times = np.take(game.pull_sizes, sizes)
+        times = self._sizes[sizes]
         fits = pulling & (self._count + times <= game.limit)
         which = fits.nonzero()[0]
         # Flat indices take 0.6 of the time of (play, agent, arm).

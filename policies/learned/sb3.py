@@ -85,8 +85,7 @@ class SB3VecEnv(VecEnv):
         # Options, if there are any, are refused there.
         obs, _ = self.envs.reset(seed=seeds, options=max(self._options, key=len))
         self._reset_seeds()
-        told = self.envs.told()
-        self.reset_infos = [row_of(told, i) for i in range(self.num_envs)]
+        self.reset_infos = [self.envs.told_of(i) for i in range(self.num_envs)]
         return self._look(obs)
 
     def step_async(self, actions: Array) -> None:
@@ -102,7 +101,6 @@ class SB3VecEnv(VecEnv):
         last = envs.observe(ended)
         if ended.size:
             envs.begin(ended)
-            told = envs.told()
         obs = envs.observe()
         if self.features is not None:  # one call for both takes half the time of two
             both = self._look({key: np.concatenate([obs[key], last[key]]) for key in obs})
@@ -114,7 +112,7 @@ class SB3VecEnv(VecEnv):
                 "terminal_observation": row_of(last, row),
                 "TimeLimit.truncated": truncated.item(i),
             }
-            self.reset_infos[i] = row_of(told, i)
+            self.reset_infos[i] = envs.told_of(i)
         return obs, rewards.astype(np.float32), dones, infos
 
     def _orders(self, actions: Array, seen: Seen) -> Array:
