@@ -1,7 +1,7 @@
-"""Best-arm identification for clustered bandits: environments, policies, and a harness that judges them.
+"""Best-arm identification for clustered bandits: environments, policies, and a judging harness.
 
-Importing the package registers the environments with Gymnasium. Heavy parts (the harness, plots, data sets) are loaded
-when they are first used.
+Importing the package registers the environments with Gymnasium. Heavy parts (the harness, plots,
+data sets) are loaded when they are first used.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ class UserError(ValueError):
 
 
 class UnknownSetting(UserError, TypeError):
-    """An environment got a keyword that neither it nor its generator has: a `TypeError`, as for any function."""
+    """An environment got a keyword that neither it nor its generator has: a `TypeError`, as for
+    any function."""
 
 
 class NotApplicable(UserError):

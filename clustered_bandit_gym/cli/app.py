@@ -178,10 +178,6 @@ HELP = {
     "pivot": "With --format latex: the setting with a column per value.",
     "plot": "Write a picture here (.png, .pdf, .svg).",
     "policy": "A name, or module:Class, with settings after a colon.",
-    **{
-        f"study {verb} policy": "A policy of your own, as given to `study new`."
-        for verb in ("ask", "tell", "status", "report")
-    },
     "policies": "Names, or module:Class, with settings after a colon.",
     "compare policies": f"Names, or module:Class, with settings; by default {' '.join(FOUR)}.",
     "audit quick": "A shorter suite of games, and 30/δ trials.",

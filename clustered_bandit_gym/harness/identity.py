@@ -23,8 +23,9 @@ import json
 import marshal
 import os
 import platform
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import _lru_cache_wrapper, cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import distributions, version
@@ -178,7 +179,8 @@ def _digest(value: Any, settings: Iterable[Any]) -> str:
     try:
         writer.dump(value)
         parts: list[Any] = [pickled.getvalue()]
-        for folder in map(os.path.expanduser, _texts(plain(list(settings)))):
+        texts = re.findall('"(.+?)"', json.dumps(plain(list(settings)), ensure_ascii=False))
+        for folder in map(os.path.expanduser, texts):
             for file in sorted(Path(folder).rglob("*")) if os.path.isdir(folder) else ():
                 parts.append((str(file), file.stat().st_size, file.stat().st_mtime_ns))
         if writer.foreign:
@@ -211,15 +213,6 @@ def _content(text: str) -> str:
     """A hash of the file that a string names; "" if it names none."""
     file = os.path.expanduser(text)
     return hashlib.sha256(Path(file).read_bytes()).hexdigest() if os.path.isfile(file) else ""
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """The texts in a plain value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one)
 
 
 def _plain_variables(module: ModuleType) -> str:

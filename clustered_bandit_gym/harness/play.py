@@ -163,8 +163,8 @@ class Work:
             "settings": settings_of(policy),
             "trial": int(task.trial),
             "seed": int(self.seed),
-            "stepwise": bool(stepwise),
-            "strict": bool(self.strict),
+            "stepwise": stepwise,
+            "strict": self.strict,
             "attempts": 1,
         }
 

@@ -53,7 +53,8 @@ class Plan:
         lines.append(f"Take {self.policy}." if self.policy else "No policy was right throughout.")
         if self.gain is not None:
             pays = "pays" if self.gain > 1 else "does not pay"
-            lines.append(f"Clustering {pays}: without it {self.gain:.3g} times the pulls.")
+            more = f"{self.gain:.3g} times the pulls"
+            lines.append(f"Clustering {pays}: the best policy that does not share takes {more}.")
         return "\n".join(lines)
 
 

@@ -18,8 +18,8 @@ def report(study: Study) -> str:
     problem = study.problem
     if not status.done:
         verdict = (
-            "Nothing is final yet: the policy names all arms at the end. Below are the averages so "
-            "far."
+            "No arm is final before the policy names all of them, at the end. Below are the averages "
+            "so far."
         )
     elif getattr(study.policy, "guarantee", "none").startswith("none"):
         verdict = "Every agent has its arm. The policy states no guarantee that they are right."

@@ -64,7 +64,8 @@ def elimination(
 
     With `precision` it plays the R = ⌈log2(1/precision) + 1⌉ ≥ 1 rounds after which arms that far
     below the best are gone, or none if it is infinite. If two arms tie, `BudgetExceeded` ends it.
-    Estimates are averages of the last round that pulled an arm. See `Engine` for the other arguments and the result.
+    Estimates are averages of the last round that pulled an arm. See `Engine` for the other
+    arguments and the result.
 
     Args:
         within: (n, k) booleans, each agent's initial set if it is not all of `arms`.

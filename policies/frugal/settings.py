@@ -119,10 +119,8 @@ class Levels:
         first = max(4, ceil(hard * k * m * self.beaten / (self.sketch.size * self.drawn)))
         self.sketch_pulls = [first * growth**stage for stage in range(s.codes)]
         self.bounded = bounded
-        self.low, self.high = (bounded and problem.support) or (
-            -6 * problem.sigma,
-            6 * problem.sigma,
-        )
+        support = problem.support if bounded else None
+        self.low, self.high = support or (-6 * problem.sigma, 6 * problem.sigma)
         half = (self.high - self.low) / 2
         self.least = max(eta / 2, 2 * FINEST * half if bounded else 0.0)
         self.ratio = max(4.0, (1.3 * (n / m)) ** (2 / 3) if bounded else (n / m) ** 0.5)

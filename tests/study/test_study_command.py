@@ -162,7 +162,7 @@ def test_report_of_an_unfinished_study() -> None:
     assert order is not None
     study.tell(order, sums=np.arange(6.0), rows=np.arange(6))
     page = report(study)
-    assert "Nothing is final yet" in page
+    assert "No arm is final before" in page
     for head in ("mean of arm 1", "phase", "tells"):
         assert f"<th>{head}</th>" in page
     assert "<td>0.028</td>" in page  # the average of agent 2 and arm 1: 5 in 176 pulls

@@ -82,6 +82,7 @@ def audit(
     ((label, policy),) = resolve_policies(policy)
     if trials is not None:
         whole(trials, "trials")
+    whole(replays, "replays", 0)
     if not 0 < alpha < 1:
         raise UserError(f"alpha must lie strictly between 0 and 1, got {alpha}")
     check_backend(max_seconds)

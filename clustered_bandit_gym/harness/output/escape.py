@@ -22,7 +22,8 @@ _LATEX = str.maketrans(
 
 
 def plain(text: str) -> str:
-    r"""`text` on one line with nothing that acts: ``"a\x1b[2Jb"`` shows its escape and does not clear the screen."""
+    r"""`text` on one line with nothing that acts: ``"a\x1b[2Jb"`` shows its escape and does not
+    clear the screen."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
