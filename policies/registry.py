@@ -8,7 +8,6 @@ from pkgutil import resolve_name
 
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.imports import load_object
-from clustered_bandit_gym.policies.engines.registry import ENGINES
 from clustered_bandit_gym.policy import Policy, StepPolicy
 from clustered_bandit_gym.settings_text import parse_pair, parse_pairs, parse_value
 
@@ -49,9 +48,11 @@ def make(spec: str) -> Policy | StepPolicy:
             raise UserError(
                 f"policy {spec!r}: {attribute!r} of {name!r} is not a Policy or StepPolicy"
             )
-    elif name in ENGINES:
-        raise UserError(f"{name!r} is an engine, not a policy: naive:engine={name}")
     else:
+        from clustered_bandit_gym.policies.engines.registry import ENGINES
+
+        if name in ENGINES:
+            raise UserError(f"{name!r} is an engine, not a policy: naive:engine={name}")
         raise UserError(
             f"unknown policy {spec!r}{_suggestion(name)}; known: {', '.join(POLICIES)}, or "
             "module:Class for your own"

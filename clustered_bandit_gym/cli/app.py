@@ -299,7 +299,7 @@ def command(verb: str) -> Callable[[Verb], Verb]:
 def settings_of(given: Values, pairs: Several) -> Values:
     """Keywords of the environment: those `given` by options of their own, and those of --set."""
     found = {key: value for key, value in given.items() if value is not None}
-    extra = parse_pairs(pairs or [], "--set")
+    extra = parse_pairs(pairs, "--set") if pairs else {}
     if twice := sorted(found.keys() & extra):
         raise UserError(f"{twice[0]} is given twice: by its own option and by --set; give it once")
     return found | extra

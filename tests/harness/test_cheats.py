@@ -127,7 +127,7 @@ def test_payloads_of_one_s_own_are_refused() -> None:
 
     row = row_of(lambda federation: federation.local([0], lambda block: Free(True)))
     assert row["outcome"] == "error"
-    assert "no subclass" in row["message"]
+    assert "cannot be subclassed" in row["message"]
     assert row_of(lambda federation: federation.local([0], lambda block: 7.0))["outcome"] == "error"
 
 

@@ -177,7 +177,7 @@ def test_a_board_on_which_no_finished_trial_is_right() -> None:
     board = cbg.Board(rows("p", [1.0] * 200, ["wrong"] * 3 + ["budget"] * 197))
     assert list(board.summary["verdict"]) == ["INCONCLUSIVE"]
     text = " ".join(str(board).split())
-    assert "wrong or unfinished more often than δ: more trials cannot give a PASS" in text
+    assert "no PASS is possible: it is wrong or unfinished more often than δ" in text
     assert board.to_latex()
     assert board._repr_html_()
 
