@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from clustered_bandit_gym.suite.order import compare, log_mean_interval, rank_ranges, ranks
 
@@ -56,6 +57,21 @@ def test_paired_intervals_cover_and_use_the_common_noise() -> None:
         covered += found.low <= math.log(1.05 / 2) <= found.high
         assert found.high - found.low < 0.05  # one of them alone: 0.3
     assert covered >= 285
+
+
+def test_the_interval_is_halls_at_99_percent() -> None:
+    """Its ends are roots of Hall's (1992) polynomial t + γt²/3 + γ²t³/27 + γ/6 of a studentised mean t
+    with skewness γ, at Student's quantiles. The smaller cell has three trials."""
+    first, second = [np.array([1.0, 2, 3, 10]), np.array([4.0, 5, 9])], [np.array([2.0])] * 2
+    relative = [pulls / np.mean(pulls) - 1 for pulls in first]
+    variance = sum(sum(h**2) / (h.size - 1) / h.size for h in relative)
+    skewness = sum(sum(h**3) / h.size**3 for h in relative) / variance**1.5
+    expected = [math.log(4 * 6 / 2**2) / 2] * 3
+    for end, probability in ((1, 0.995), (2, 0.005)):
+        constant = skewness / 6 - stats.t.ppf(probability, 3 - 1)
+        roots = np.roots([skewness**2 / 27, skewness / 3, 1, constant])
+        expected[end] -= roots[np.abs(roots.imag).argmin()].real * math.sqrt(variance) / 2
+    assert compare(first, second) == pytest.approx(tuple(expected))
 
 
 def test_equal_policies_share_a_rank() -> None:

@@ -56,3 +56,15 @@ def test_k_inf_against_direct_optimisation(law: int, lift: float) -> None:
     moved = laws.moved_to(np.array([target]))
     assert moved.means == pytest.approx(target)
     assert laws.kl(moved) == pytest.approx(best, rel=2e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("law", [0, 1, 2])
+@pytest.mark.parametrize("part", [0.05, 0.5, 0.9, 1.0])
+def test_moving_down_is_moving_the_mirrored_law_up(law: int, part: float) -> None:
+    """Also to the low end itself, and where it had no mass."""
+    up = CategoricalLaws(LAWS[law][None], SUPPORT)
+    down = CategoricalLaws(LAWS[law][None, ::-1], -SUPPORT[::-1])
+    target = up.means + part * (SUPPORT[-1] - up.means)
+    moved = down.moved_to(-target)
+    assert moved.means == pytest.approx(-target)
+    assert moved.parameters[:, ::-1] == pytest.approx(up.moved_to(target).parameters)

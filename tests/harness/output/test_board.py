@@ -64,6 +64,26 @@ def test_printed_board_fits_and_says_what_matters(small: cbg.Board, swept: cbg.B
     assert "vs naive" not in cbg.Board(rows("bai-cl", [1.0, 2.0])).to_text().partition("•")[0]
 
 
+def test_every_figure_of_the_summary_is_in_the_tables() -> None:
+    found = rows("naive", [100.0, 110.0, 90.0], bound=10.0)
+    found += rows(
+        "quick", [20.0, 22.0, 30.0], ["solved", "wrong", "solved"], bound=10.0, pulls_max_agent=8,
+        cost=6.0, bits_up=11, bits_down=12, reals_up=13, reals_down=14, rounds=15, seconds=1.5,
+        suspicious_communication=True,
+    )  # fmt: skip
+    found += rows("late", [1e3, 1e3, 4e3], ["solved", "solved", "budget"], bound=10.0)
+    lines = [" ".join(line.split()) for line in str(cbg.Board(found)).splitlines()]
+    for line in (
+        "quick 1/3 0 [0.0030, 0.94] INCONCLUSIVE 24 ±55% 22 0.237 [0.114, 0.493] 2.36",
+        "quick 8 6 11 12 13 14 15 3 1.50",
+        "late 0/3 1 [0, 0.94] INCONCLUSIVE ≥2,000 ≥1,000 ≥15.9 ≥159",
+        "late ≥7 ≥5 ≥1 ≥2 ≥3 ≥4 ≥5 – 0.500",
+    ):
+        assert line in lines
+    swept = cbg.Board(found + rows("naive", [100.0], env="F", bound=10.0))
+    assert " 24 ±55% 0.237 2.36" in " ".join(str(swept).split())
+
+
 def test_a_table_that_continues_below_repeats_the_names(small: cbg.Board) -> None:
     parts = small.to_text(80).partition("\n\n•")[0].split("\n\n")[1:]
     assert len(parts) > 2

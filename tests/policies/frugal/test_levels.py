@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import fields
-from math import exp
+from math import exp, log
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ import pytest
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym import Problem
 from clustered_bandit_gym.policies import FrugalBAI
-from clustered_bandit_gym.policies.frugal import classify, policy
+from clustered_bandit_gym.policies.frugal import classify, discover, policy
 from clustered_bandit_gym.policies.frugal.settings import SETTINGS, Levels, Settings
+from clustered_bandit_gym.policies.sequential.cells import BettingCells, Cells
+from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.budget import LIKELY
 
 PROBLEMS = [
@@ -95,6 +97,116 @@ def test_the_list_after_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     game = cbg.Instance([[1.0, 0.7, -3.0], [0.7, 1.0, 0.0]], np.arange(12) % 2)
     levels, _, asked = asked_in(game, monkeypatch)
     assert asked == {("accept", levels.agent_again)}
+
+
+# What evidence is compared with: shares of δ' = 0.95δ and numbers of tests as in the page's table.
+DELTA = 0.95 * 0.1
+#: Each of arms 3 to 5 is nearly the best of one cluster, close to the best of another, and last.
+#: Rewards have no noise: nothing depends on chance.
+MEANS = [[*np.roll([0.9, 0.7, 0.7], j), *np.roll([0.85, 0.8, 0.1], j)] for j in range(3)]
+VALUES = np.array([0.0, 0.1, 0.7, 0.8, 0.85, 0.9, 1.0])
+NEAR = cbg.Instance(MEANS, np.arange(30) % 3, cbg.Gaussian(0.0))
+LAWS = np.array(MEANS)[..., None] == VALUES
+RATED = cbg.Instance(None, NEAR.clusters, cbg.Categorical(VALUES, LAWS))
+
+
+def told(game: cbg.Instance) -> cbg.Federation:
+    return cbg.Federation(game, cbg.Problem.of(game, 0.1, sigma=1.0), seed=0)
+
+
+def play(game: cbg.Instance, after: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Pulls by phase where agents 0 to 2 are chosen by a guess, for which a tree is made, or a search."""
+    guesses = [(np.arange(3), 1000.0)] if after == "guess" else []
+    monkeypatch.setattr(policy, "guesses", lambda *_: guesses)
+    monkeypatch.setattr(policy, "search", lambda *_: np.arange(3))
+    federation = told(game)
+    federation.stop(FrugalBAI().solve(federation))
+    return federation.pulls_by_phase
+
+
+@pytest.mark.parametrize(("skipped", "share"), [("choose_tree", 0.9), ("tree_references", 0.1)])
+def test_arms_are_compared_at_the_levels_of_the_page(
+    skipped: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shift 0: event 1a. Shift η: event 1b at representatives, and at agents the list: 3a, or 3b
+    after a tree."""
+    asked: dict[float, set[float]] = {}
+    original = Cells.shows
+
+    def spy(self: Cells, a: Any, b: Any, shift: float, level: Any, other: Any = None) -> Any:
+        asked.setdefault(shift, set()).update(np.ravel(level).tolist())
+        return original(self, a, b, shift, level, other)
+
+    monkeypatch.setattr(classify, skipped, lambda *_: [])
+    monkeypatch.setattr(Cells, "shows", spy)
+    play(NEAR, "guess", monkeypatch)
+    close, of_list = log(3 * 2 / (0.1 * DELTA * 0.9)), log(30 * 2 / (0.38 * share * DELTA))
+    assert asked.keys() == {0.0, NEAR.eta}
+    assert sorted(asked[0.0]) == pytest.approx([log(3 * 5 / (0.48 * DELTA * 0.9))])
+    assert sorted(asked[NEAR.eta]) == pytest.approx(sorted([close, of_list]))
+
+
+TREE, HEIGHT = log(30 * 2 / (0.38 * 0.9 * DELTA)), log(30 / (0.38 * 0.1 * DELTA))
+
+
+@pytest.mark.parametrize(
+    ("game", "after", "level"),
+    [(NEAR, "guess", TREE), (RATED, "guess", TREE), (NEAR, "search", HEIGHT)],
+    ids=["tree", "tree-of-intervals", "height"],
+)
+def test_numbers_are_compared_at_the_levels_of_the_page(
+    game: cbg.Instance, after: str, level: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events 3a and 3c: every test sees a little less evidence than level and price ask for, then a
+    little more. It goes on, then ends. The price is ½ln(1 + n/ρ) for averages, made for η/2. They are
+    worth no more than their pulls."""
+    needed = np.array([level, level])
+    if game is NEAR:
+        levels = Levels(told(game).problem, 4.0, 1, bounded=False)
+        n = np.ceil(levels.pulls(game.eta / 2)) + [0, 1]  # one pull more may be paid for
+        needed += 0.5 * np.log1p(n / levels.rho)
+    looks, worths, tests = [], [], []
+    which_side = classify.which_side
+
+    def look(self: Cells, bound: np.ndarray, up: Any, worth: np.ndarray, rho: Any) -> np.ndarray:
+        worths.append(worth.max())
+        looks.append(needed[1] + 1e-6 if looks else needed[0] - 1e-6)
+        return np.full(bound.shape, looks[-1])
+
+    def counted(*args: Any) -> np.ndarray:
+        looks.clear()
+        side = which_side(*args)
+        tests.append((len(looks), side.max() < 2))
+        return side
+
+    monkeypatch.setattr(Cells if game is NEAR else BettingCells, "side", look)
+    monkeypatch.setattr(classify, "which_side", counted)
+    references = play(game, after, monkeypatch)["references"] / 3
+    assert set(tests) == {(2, True)}
+    assert game is RATED or max(worths) <= references
+
+
+def test_ends_of_intervals_have_the_level_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Event 2b, at the second choice."""
+    asked, ends = [], np.zeros((2, 1, 6))
+    monkeypatch.setattr(BettingCells, "interval", lambda _, level: asked.append(level) or ends)
+    federation = told(RATED)
+    levels = Levels(federation.problem, 4.0, 2, bounded=True)
+    classify.order_references(federation, np.array([0]), np.array([[2]]), 0.3, levels)
+    assert asked == pytest.approx([log(2 * 12 * 3 / (0.02 * DELTA * 0.05))])
+
+
+def test_pairs_are_told_apart_at_the_level_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Event 2a, at the second choice: with a little less evidence than needed it goes on, then it
+    ends. Here the weight of ρ takes 7 nats off."""
+    needed = log(12 * 3 / (0.02 * DELTA * 0.05))
+    shown = iter([needed + 7 - 1e-9, needed + 7 + 1e-9])
+    monkeypatch.setattr(discover, "pair_evidence", lambda d, *_: np.full(d.shape, next(shown)))
+    monkeypatch.setattr(Scales, "at", lambda self, n: (np.ones_like(n), np.full_like(n, -7.0)))
+    federation = told(NEAR)
+    levels = Levels(federation.problem, 4.0, 2, bounded=False)
+    found = discover.shown_distinct(federation, np.arange(3), 1000.0, levels)
+    assert (found is not None, list(shown)) == (True, [])
 
 
 def test_agents_need_not_know_which_choice_it_is() -> None:

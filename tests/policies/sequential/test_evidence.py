@@ -316,6 +316,19 @@ def test_evidence_is_claimed_only_above_the_level_reached() -> None:
         assert 0 < expected.sum() < 400
 
 
+def test_what_mixtures_and_bets_are_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share a level of 5 nats: ln(1/0.3) more for mixtures, ln(1/0.7) more for bets."""
+    asked = []
+    monkeypatch.setattr(Cells, "shows", lambda *args: asked.append(args[4]) or np.array([False]))
+    counts = np.array([[[60.0, 40.0], [20.0, 80.0]]])
+    cells = BettingCells(COIN, (0.0, 1.0), counts, 0.5, Scales(100.0, 0.1))
+    zero, one = np.array([0]), np.array([1])
+    for off in (-1e-9, 1e-9):
+        monkeypatch.setattr(Bets, "pair", lambda *_, off=off: np.array([5 - log(0.7) + off]))
+        assert cells.shows((zero, zero), (zero, one), 0.0, 5.0) == (off > 0)
+    assert asked == pytest.approx([5 - log(0.3)] * 2)
+
+
 def test_values_outside_the_interval_are_refused() -> None:
     with pytest.raises(ValueError, match="scaled"):
         Bets(np.array([0.0, 1.2]))

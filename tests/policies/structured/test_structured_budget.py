@@ -21,7 +21,8 @@ from clustered_bandit_gym.policies.structured.budget import (
     retry_weight,
 )
 from clustered_bandit_gym.policies.structured.classify import Plan
-from clustered_bandit_gym.policies.structured.evidence import certify, eliminate
+from clustered_bandit_gym.policies.structured.evidence import beat, certify, eliminate, settle
+from clustered_bandit_gym.policies.structured.representatives import Record
 
 SIZES = [(300, 10, 3), (1000, 100, 20), (5, 4, 4), (1, 1, 1), (2, 6, 4), (40, 2, 2)]
 #: Enough terms: Σ_{t > T} of the weights below is 0.1/(T − M), added to each sum.
@@ -85,12 +86,39 @@ def test_thresholds_of_the_code_are_those_of_the_budgets(monkeypatch: pytest.Mon
         return original(self, a, b, shift, level, other)
 
     monkeypatch.setattr(Cells, "shows", spy)
+
+    def only_level(shift: Any) -> float:
+        (level,) = set(asked.pop(shift))
+        return level
+
     certify(reps)
     assert asked.pop(0.0) == pytest.approx([nats(0.0004 * 0.09) + math.log(40)] * 3)
+    reps.distinct[:] = ~np.eye(3, dtype=bool)  # else nothing is tried by rule (b)
     eliminate(reps)
-    assert asked[0.0] == pytest.approx([nats(0.002 * 0.3 / 9)] * len(asked[0.0]))
-    assert reps.eta is not None
-    assert asked[reps.eta] == pytest.approx([nats(0.002 * 0.3 / 2)] * len(asked[reps.eta]))
+    assert only_level(0.0) == pytest.approx(nats(0.002 * 0.3 / 9))
+    assert only_level(reps.eta) == pytest.approx(nats(0.002 * 0.3 / 2))
+    settle(reps, reps.rows, 0.05)
+    assert only_level(0.05) == pytest.approx(nats(0.002 * 0.3 / 9))
+    alone = Record(reps.federation, reps.budgets, np.array([20, 21]))
+    alone.pull_where(np.full(alone.n.shape, 50.0))
+    beat(alone, alone.rows)
+    settle(alone, alone.rows, 0.3)
+    for shift in (0.0, 0.3):
+        assert only_level(shift) == pytest.approx(nats(0.0015 / (30 * 11)))
+
+
+def test_all_arms_together_have_one_sixteenth_of_the_weight() -> None:
+    """Two agents differ by d on every arm. K(¼ñd² − ln(1 + n/ρ)), at the best ρ of the grid, must
+    reach ln(1/α) + ln 16, with α = 0.04δ·w_1·w_2: a millionth less does not do."""
+    instance = cbg.Instance(np.eye(2, 10), [0, 1])
+    n, rho = 400.0, 16 * 8.0 ** np.arange(8)
+    needed = nats(0.04 * 0.01 * 0.45**2) + math.log(16)
+    d = np.sqrt(4 * (needed / 10 + np.log1p(n / rho)) * (n + rho) / n**2).min()
+    for part, distinct in ((1 - 1e-6, False), (1 + 1e-6, True)):
+        reps = representatives(instance, n, delta=0.01)
+        reps.mean[:] = np.array([[0.0], [part * d]])
+        certify(reps)
+        assert reps.distinct[0, 1] == distinct
 
 
 def test_candidates_are_numbered_in_the_order_in_which_they_were_chosen() -> None:

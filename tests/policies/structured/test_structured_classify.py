@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ from scipy.stats import binom
 from structured_tables import MEANS, RARE, representatives
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.policies.sequential.cells import BettingCells
 from clustered_bandit_gym.policies.structured import classify as structured_classify
 from clustered_bandit_gym.policies.structured.budget import Budgets
 from clustered_bandit_gym.policies.structured.classify import Plan, _Block
+from clustered_bandit_gym.policies.structured.evidence import ClusterTests
 from clustered_bandit_gym.policies.structured.tuning import TUNING
 
 
@@ -109,10 +112,32 @@ def test_bets_rule_out_an_agents_own_cluster_as_rarely_as_stated(
     )
 
 
-def test_bets_are_at_the_level_that_the_weights_leave() -> None:
+def test_evidence_is_compared_with_the_level_of_event_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.43δ·v_3·v_1/N after two candidates were dropped. In a classification, every test is tried with
+    a little less evidence than ln(1/α) as well, and with a little more."""
+    reps = representatives(cbg.Instance(MEANS, np.arange(30) % 3), 400.0, delta=0.01)
+    reps.dropped = 2
+    needed = -math.log(0.43 * 0.01 * (0.1 / 6) * 0.9 / 30)
+    original = ClusterTests.rejects
+    found = set()
+
+    def probe(self: ClusterTests, x: Any, evidence: Any, *where: Any) -> Any:
+        for off in (-1e-9, 1e-9):
+            rejected = original(self, x, np.full_like(evidence, needed + off), *where)
+            found.update((off, bool(one)) for one in rejected.flat)
+        return original(self, x, evidence, *where)
+
+    monkeypatch.setattr(ClusterTests, "rejects", probe)
+    structured_classify.classify(reps, MEANS.argmax(axis=1))
+    assert found == {(-1e-9, False), (1e-9, True)}
+
+
+def test_bets_are_at_the_level_that_the_weights_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     """Level, ln(R − 1), the kind of test, the arm and its direction: the prices that
-    docs/structured-bai.md states.
+    docs/structured-bai.md states, and that are asked for in the test.
     """
+    asked: list[float] = []
+    monkeypatch.setattr(BettingCells, "shows", lambda *args: asked.extend(args[4]) or False)
     reps = representatives(cbg.Instance(MEANS, np.arange(12) % 3, cbg.Bernoulli()), 400.0)
     best = MEANS.argmax(axis=1)
     reps.eta = 0.6
@@ -128,6 +153,9 @@ def test_bets_are_at_the_level_that_the_weights_leave() -> None:
                 of_best = plan.arms[x, j] in (best[x], best[j])
                 price += math.log(2) + math.log(1 / 0.2 if of_best else 10 / 0.2)
             assert plan.bet_price[x, j] == pytest.approx(price)
+            against_j = np.where(np.arange(3) == j, 0.0, -np.inf)[None]
+            plan.rejects(np.array([x]), against_j, reps.cells, np.array([0]))
+            assert asked.pop() == pytest.approx(25 + price)
 
 
 def test_taking_estimates_for_the_truth_would_not_do() -> None:

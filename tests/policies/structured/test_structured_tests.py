@@ -13,6 +13,7 @@ from scipy.stats import binom
 from structured_tables import RARE, representatives
 
 import clustered_bandit_gym as cbg
+from clustered_bandit_gym.policies import StructuredBAI
 from clustered_bandit_gym.policies.sequential.boundaries import pair_evidence
 from clustered_bandit_gym.policies.sequential.scales import Scales
 from clustered_bandit_gym.policies.structured.best_arms import PullPlan, resolve
@@ -170,6 +171,18 @@ def test_near_ties_wait_while_two_representatives_can_be_told_apart_cheaply() ->
     times = np.maximum(PullPlan(twins, twins.live).times(), 0)
     assert (times[:, 3] > 0).all()
     assert (times[:, 1:3] == 0).all()
+
+
+def test_plans_allow_for_averages_that_are_off() -> None:
+    """Each runner-up is 0.05 less than η worse at the other cluster, which settles it for few pulls,
+    unless an unlucky average hides that: then its gap of 0.01 is resolved. Recorded: 2.3e5 pulls, and
+    2.2e6 without `_cover(doubt)`. False alarm below 1e-9: 7 plays in 7000 took more than 1e6."""
+    instance = cbg.Instance([[1.0, 0.3, 0.99, 0.35], [0.3, 1.0, 0.35, 0.99]], [0, 1])
+    problem = cbg.Problem.of(instance, 1e-6)
+    plays = [cbg.Federation(instance, problem, seed=seed) for seed in range(24)]
+    for federation in plays:
+        federation.stop(StructuredBAI().solve(federation))
+    assert np.mean([federation.pulls for federation in plays]) < 8e5
 
 
 def test_agents_of_one_cluster_are_rarely_held_for_distinct(
