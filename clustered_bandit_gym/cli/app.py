@@ -260,6 +260,9 @@ class Command(TyperCommand):
                 text += "; --no-bound leaves out the lower bound"
             say(f"{ctx.command_path}: {text}", fg="red")
             raise typer.Exit(MISTAKE) from None
+        except KeyboardInterrupt:
+            say("interrupted; an --out keeps the trials that had ended")
+            raise
         except SystemExit as error:
             if error.code == TERMINATED:
                 say("ended by SIGTERM; --out keeps the trials that had ended")

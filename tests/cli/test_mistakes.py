@@ -176,3 +176,12 @@ def test_a_policy_that_raises_sometimes_is_no_failure_of_the_command(
     text = call("compare", "-p", "odd_of_cli:Moody", "-n", 4, "-t", 12)
     assert "not today" in text
     assert "raised in every trial" not in text
+
+
+def test_ctrl_c_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("clustered_bandit_gym.harness.audit.audit.audit", interrupted)
+    text = call("audit", "naive", "--quick", code=130)
+    assert "interrupted; an --out keeps the trials that had ended" in text
