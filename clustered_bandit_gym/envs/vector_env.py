@@ -66,7 +66,7 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
             settings.setdefault("max_pulls", max_episode_steps)
         game = FlatClusteredBAIEnv(**settings)
         manual = self.autoreset_mode is AutoresetMode.DISABLED
-        if manual or game.max_pulls_per_agent or game.batch_rewards is None:
+        if manual or game.max_pulls_per_agent is not None or game.batch_rewards is None:
             raise UserError(
                 "generators without batches, rewards other than Gaussian and Bernoulli, "
                 "max_pulls_per_agent and autoreset_mode DISABLED need "

@@ -110,7 +110,7 @@ class Problem:
             if not isinstance(value, str):
                 known[name] = value
             elif value != TRUTH:
-                raise UserError(f"{name} must be a value, None or {TRUTH!r}, got {value!r}")
+                raise UserError(f"{name} must be a number, None or {TRUTH!r}, got {value!r}")
         problem = cls(instance.n_agents, instance.n_arms, delta=delta, **known)
         told_low, told_high = problem.support or (-np.inf, np.inf)
         # The truth, and whether it satisfies what is told; with small tolerances, since

@@ -252,7 +252,7 @@ def make_generator(
     except TypeError as error:
         raise UnknownSetting(
             f"{what}: {error}; keywords that cbg.ClusteredBAIEnv does not have go to its generator, "
-            f"which has {known} (told={{...}} changes what the learner is told)"
+            f'which has {known} (told={{"eta": 0.1}} tells the learner another value)'
         ) from None
     return partial(kind, **settings) if settings else kind
 
