@@ -114,7 +114,7 @@ def test_resume_and_show(tmp_path: Path) -> None:
     assert "0/5" in call("show", out)
     assert not (out / "board.png").exists()  # files are written only when asked for
     path = tmp_path / "all.csv"
-    assert call("show", out, "--export", path).split() == ["Wrote", str(path)]
+    assert call("show", out, "--export", path).strip() == f"Wrote {path}"
     assert len(pd.read_csv(path)) == 10
     assert r"\begin{table}" in call("show", out, "-f", "latex", "--plot", tmp_path / "b.svg")
     assert (tmp_path / "b.svg").exists()
