@@ -87,6 +87,6 @@ def require(policy: str, problem: Problem, *names: str) -> tuple[Any, ...]:
         raise NotApplicable(
             f"{policy} requires {meanings}, but the problem does not tell it; pass "
             f"told={{{example}}}, or the same to Problem or `study new` (a lower bound is enough "
-            "for eta and eta1), or use the naive scheme"
+            "for eta and eta1, which shared best arms lack), or use the naive scheme"
         )
     return tuple(getattr(problem, name) for name in names)

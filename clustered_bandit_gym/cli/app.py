@@ -261,7 +261,7 @@ class Command(TyperCommand):
             say(f"{ctx.command_path}: {text}", fg="red")
             raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
-            say("interrupted; an --out keeps the trials that had ended")
+            say("interrupted; an --out keeps the trials that had ended, but no model")
             raise
         except SystemExit as error:
             if error.code == TERMINATED:

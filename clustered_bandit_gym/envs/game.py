@@ -73,7 +73,7 @@ class GameSettings:
         settings = {key: value for key, value in settings.items() if value is not None}
         if not isinstance(told, dict | None) or set(told or {}) - set(HIDDEN):
             raise UserError(
-                f"told takes a dict of {', '.join(HIDDEN)}, --hide their names; sigma apart; got {told!r}"
+                f"told takes a dict of {', '.join(HIDDEN)}, and --hide these names; got {told!r}"
             )
         source = _source(instance, generator, settings | generator_kwargs)
         self._generator = source

@@ -23,7 +23,7 @@ from clustered_bandit_gym.cli.app import BUG, FAILED
         (("compare", "-n", "99999999999999", "--trials", "1"), "--no-bound leaves out"),
         (
             ("compare", "--set", "told=5"),
-            "told takes a dict of n_clusters, eta, eta1, support, --hide their names; sigma apart; got 5",
+            "told takes a dict of n_clusters, eta, eta1, support, and --hide these names; got 5",
         ),
         (
             ("compare", "ClusteredBAI-v0", "--set", f"instance={__file__}"),
