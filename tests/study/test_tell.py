@@ -277,7 +277,7 @@ def test_an_eta_beyond_the_range_of_rewards_is_refused() -> None:
 def test_a_key_of_another_order_is_refused() -> None:
     """Also with equal rewards, which would otherwise be taken for a repetition."""
     study, order = new()
-    assert study.tell(order, [[1, 1]], rows=[0], key="monday")
+    assert study.tell(order, [[1]], rows=[0], key="monday")
     rest = study.ask()
     assert rest is not None
     study.tell(rest, pull(rest))
@@ -285,7 +285,7 @@ def test_a_key_of_another_order_is_refused() -> None:
     assert second is not None
     assert second.id == 2
     with pytest.raises(ValueError, match="others with the same key"):
-        study.tell(second, [[1, 1]], rows=[0], key="monday")
+        study.tell(second, [[1]], rows=[0], key="monday")
 
 
 def test_numbers_of_numpy_are_plain_in_the_file(tmp_path: Path) -> None:
