@@ -146,7 +146,7 @@ def sweep(
         unplayed = len(tasks) - len(rows)
         if replays and not unplayed:
             for task, same in reproduced(work, rows, replays).items():
-                rows[task] = rows[task] | {"reproduced": same}
+                rows[task] |= {"reproduced": same and rows[task].get("reproduced", True)}
                 if resume is not None:
                     resume.keep(task, rows[task])
     if unplayed:

@@ -106,3 +106,15 @@ def test_a_failed_replay_is_kept(tmp_path: Any) -> None:
     how: dict[str, Any] = {"trials": 3, "bound": False, "progress": False, "out": tmp_path}
     cbg.evaluate(Learns(), TINY, replays=1, **how)
     assert "fresh process" in cbg.Board.load(tmp_path).summary.doubt[0]
+
+
+def test_a_later_replay_does_not_undo_a_failed_one(tmp_path: Any, monkeypatch: Any) -> None:
+    how: dict[str, Any] = {"trials": 2, "bound": False, "progress": False, "out": tmp_path}
+    for same in (False, True):
+        monkeypatch.setattr(
+            "clustered_bandit_gym.harness.run.reproduced",
+            lambda _, rows, __, same=same: dict.fromkeys(rows, same),
+        )
+        board = cbg.evaluate("uniform", TINY, replays=2, **how)
+    assert board.reused == 2
+    assert not board.trials["reproduced"].any()
