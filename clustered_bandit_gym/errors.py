@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
@@ -12,7 +12,19 @@ class UserError(ValueError):
 
 class UnknownSetting(UserError, TypeError):
     """An environment got a keyword that neither it nor its generator has: a `TypeError`, as for
-    any function."""
+    any function. `known` are the keywords of the generator."""
+
+    def __init__(self, text: str, known: Iterable[str] = ()) -> None:
+        super().__init__(text)
+        self.known = list(known)
+
+
+class ImpossibleReward(UserError):
+    """A reward that is told cannot occur; `position` counts the rewards, or sums, of the tell."""
+
+    def __init__(self, text: str, position: int) -> None:
+        super().__init__(text)
+        self.position = position
 
 
 class NotApplicable(UserError):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from inspect import signature
 from pkgutil import resolve_name
 
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import suggestion
 from clustered_bandit_gym.imports import load_object
 from clustered_bandit_gym.policy import Policy, StepPolicy
 from clustered_bandit_gym.settings_text import parse_pair, parse_pairs, parse_value
@@ -39,11 +39,12 @@ def make(spec: str) -> Policy | StepPolicy:
     ``learned:model.zip``.
     """
     name, _, rest = spec.partition(":")
+    meant = suggestion(name.lower().replace("_", "-"), POLICIES)
     if name in POLICIES:
         cls = resolve_name(POLICIES[name])
     elif rest:
         attribute, _, rest = rest.partition(":")
-        cls = load_object(f"{name}:{attribute}", f"policy {spec!r}{_suggestion(name)}")
+        cls = load_object(f"{name}:{attribute}", f"policy {spec!r}{meant}")
         if not (isinstance(cls, type) and issubclass(cls, Policy | StepPolicy)):
             raise UserError(
                 f"policy {spec!r}: {attribute!r} of {name!r} is not a Policy or StepPolicy"
@@ -54,7 +55,7 @@ def make(spec: str) -> Policy | StepPolicy:
         if name in ENGINES:
             raise UserError(f"{name!r} is an engine, not a policy: naive:engine={name}")
         raise UserError(
-            f"unknown policy {spec!r}{_suggestion(name)}; known: {', '.join(POLICIES)}, or "
+            f"unknown policy {spec!r}{meant}; known: {', '.join(POLICIES)}, or "
             "module:Class for your own"
         )
     items = [item.strip() for item in rest.split(",") if item.strip()]
@@ -71,8 +72,3 @@ def make(spec: str) -> Policy | StepPolicy:
             f"policy {spec!r}: its constructor raised {type(error).__name__}: {error}; its settings: "
             f"{names}"
         ) from error
-
-
-def _suggestion(name: str) -> str:
-    close = get_close_matches(name.lower().replace("_", "-"), POLICIES, n=2, cutoff=0.6)
-    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""

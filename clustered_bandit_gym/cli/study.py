@@ -15,7 +15,7 @@ import typer
 
 from clustered_bandit_gym._types import Interval, Values
 from clustered_bandit_gym.cli.app import Several, command, say, write
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import ImpossibleReward, UserError
 from clustered_bandit_gym.harness.scoring.numbers import counted
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def new(
     if study.exists():
         raise UserError(f"{study} exists; continue it with ask and tell, or take another name")
     if sigma is None:
-        sigma = float(np.ptp(support or values or (-1, 1)) / 2)
+        sigma = float(np.ptp(support or values or (-1, 1)) / 2) or 1.0
     problem = Problem(
         n_agents, n_arms, n_clusters, delta, eta, eta1, sigma, support, epsilon, max_pulls_per_agent
     )
@@ -90,7 +90,11 @@ def tell(
     read = sys.stdin.buffer.read if str(rewards_file) == "-" else rewards_file.read_bytes
     text = read().removeprefix(codecs.BOM_UTF8)
     told = _from_json(text) if text.lstrip().startswith(b"{") else _from_csv(text)
-    taken = opened.tell(told.pop("order"), **{"key": key, **told})
+    lines = told.pop("lines", None)
+    try:
+        taken = opened.tell(told.pop("order"), **{"key": key, **told})
+    except ImpossibleReward as error:
+        raise UserError(f"line {lines[error.position]}: {error}" if lines else str(error)) from None
     say(f"{'' if taken else 'nothing new: this tell was taken before; '}{opened.status}")
 
 
@@ -205,9 +209,10 @@ def _from_csv(text: bytes) -> Values:
     orders = numbers["order"].unique().tolist()
     if len(orders) != 1:
         raise UserError(f"expected lines of one order, got {orders or 'none'}; tell one at a time")
-    told = {"order": orders[0]}
+    numbers = numbers.sort_values("row", kind="stable")
+    told = {"order": orders[0], "lines": (numbers.index + 2).tolist()}
     if "reward" in table:
-        rewards = numbers.groupby("row", sort=False)["reward"].agg(list)
+        rewards = numbers.groupby("row")["reward"].agg(list)
         return told | {"rows": rewards.index.tolist(), "rewards": rewards.tolist()}
     # A file made from an older `ask` says how many pulls it is about: `times`.
     pulls = next((numbers[name].tolist() for name in ("pulls", "times") if name in known), None)

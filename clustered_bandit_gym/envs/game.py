@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import cached_property
+from inspect import signature
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Rng, Values
 from clustered_bandit_gym.errors import UnknownSetting, UserError
+from clustered_bandit_gym.game.checks import suggestion
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import TRUTH, Problem
@@ -75,7 +77,16 @@ class GameSettings:
             raise UserError(
                 f"told takes a dict of {', '.join(HIDDEN)}, and --hide these names; got {told!r}"
             )
-        source = _source(instance, generator, settings | generator_kwargs)
+        settings |= generator_kwargs
+        try:
+            source = _source(instance, generator, settings)
+        except UnknownSetting as error:
+            games = [kind for kind in type(self).mro() if issubclass(kind, GameSettings)]
+            known = {*error.known, *(name for kind in games for name in signature(kind).parameters)}
+            text = str(error)
+            for name in settings.keys() - known:
+                text = text.replace(repr(name), f"{name!r}{suggestion(name, known)}")
+            raise UnknownSetting(text) from None
         self._generator = source
         #: The instance of every episode, if `instance` or `instance_seed` fixes one.
         self.fixed_instance = source if isinstance(source, Instance) else None

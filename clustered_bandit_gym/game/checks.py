@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,12 @@ def check_choice(what: str, value: Any, known: tuple[Any, ...]) -> str:
     if value not in known:
         raise UserError(f"{what} must be one of {', '.join(map(repr, known))}; got {value!r}")
     return str(value)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What a mistyped `name` may stand for, in brackets; "" where nothing known is like it."""
+    close = get_close_matches(name, list(known), n=2)
+    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
 
 
 def indices(values: ArrayLike, size: int, what: str) -> Ints:

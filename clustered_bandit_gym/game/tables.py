@@ -48,15 +48,23 @@ def read_bandits(path: FilePath) -> Bandits:
     Bernoulli; rewards with at most 256 different values keep their empirical law; others become
     Gaussian with the largest standard deviation of any pair. Any other file is a table of means,
     one row per cluster and one column per arm; a first row of arm names and a first column of
-    cluster names are recognised by not being numbers.
+    cluster names are recognised by not being numbers, or by ``cluster`` or nothing in the corner.
     """
     cells = _cells(path)
     first = cells.iloc[0].tolist()
     if len({"cluster", "agent", "user", "arm", "reward"} & _lower(first)) > 1:
         return _bandits_of(_rows(_below_header(cells), "cluster"))
-    has_header = not all(map(_is_number, first[1:] or first))
+    # The corner of a header: names of arms and clusters may be numbers then.
+    corner = first[0].lower() in ("", "cluster")
+    numbers = [_is_number(cell) for cell in first[1:] or first]
+    has_header = corner or not all(numbers)
+    if not corner and any(numbers) and has_header:
+        raise UserError(
+            f"{path}, line 1: expected numbers, or names of arms that are not numbers, got "
+            f"{', '.join(first)}"
+        )
     table = _below_header(cells) if has_header else cells
-    has_names = not any(map(_is_number, table.iloc[:, 0]))
+    has_names = corner or not any(map(_is_number, table.iloc[:, 0]))
     if has_names:
         table = table.set_index(table.columns[0])
     found: Bandits = {"means": _numbers(table)}
@@ -168,9 +176,16 @@ def _cells(path: FilePath) -> pd.DataFrame:
 
     options: Any = {"dtype": str, "encoding": "utf-8-sig", "header": None, "na_filter": False}
     try:
-        return pd.DataFrame(pd.read_csv(path, skipinitialspace=True, **options))
+        with open(path, "rb") as file:
+            head = file.readline()
+        if b"," not in head and (b";" in head or b"\t" in head):
+            raise ValueError(
+                f"expected commas between cells, got {head.decode(errors='replace').strip()!r}"
+            )
+        cells = pd.DataFrame(pd.read_csv(path, skipinitialspace=True, **options))
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read as a CSV file: {error}") from None
+    return cells.set_axis(pd.RangeIndex(1, len(cells) + 1, name="line"))
 
 
 def _below_header(cells: pd.DataFrame) -> pd.DataFrame:
@@ -213,7 +228,8 @@ def _numbers(cells: pd.DataFrame) -> Floats:
     if not np.isfinite(numbers).all():
         row, column = np.argwhere(~np.isfinite(numbers))[0]
         got = cells.iat[row, column]
-        raise UserError(f"expected finite numbers, got {got!r} in row {row + 1}")
+        place = f"{cells.index.name or 'row'} {cells.index[row]}"
+        raise UserError(f"expected finite numbers, got {got!r} in {place}")
     return numbers
 
 

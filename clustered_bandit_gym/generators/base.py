@@ -243,16 +243,17 @@ def make_generator(
     what = f"generator {name_or_callable!r}"
     own = ":" in name_or_callable
     kind: Any = load_object(name_or_callable, what) if own else generator_class(name_or_callable)
-    known = ""
+    known: list[str] = []
     try:
-        known = ", ".join(signature(kind).parameters)
+        known += signature(kind).parameters
         if isinstance(kind, type):
             kind, settings = kind(**settings), {}
         signature(kind).bind(None, **settings)
     except TypeError as error:
         raise UnknownSetting(
             f"{what}: {error}; keywords that cbg.ClusteredBAIEnv does not have go to its generator, "
-            f'which has {known} (told={{"eta": 0.1}} tells the learner another value)'
+            f'which has {", ".join(known)} (told={{"eta": 0.1}} tells the learner another value)',
+            known,
         ) from None
     return partial(kind, **settings) if settings else kind
 

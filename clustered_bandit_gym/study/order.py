@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym._types import Array, Floats, Interval, Ints, Shape
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import ImpossibleReward, UserError
 from clustered_bandit_gym.game.pulls import Kind
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ class Reader(NamedTuple):
         self._check("reward", np.concatenate(arrays), np.repeat(rows, pulls), self.values)
         if self.values is None:
             sums = np.array([one.sum() for one in arrays])
-            self._check("sum of rewards", sums / np.maximum(pulls, 1), rows)  # may overflow
+            if not np.isfinite(sums).all():
+                raise UserError("the rewards are too large to be added up; nothing was recorded")
             table = sums[:, None]
         else:
             counts = [(one[:, None] == self.values).sum(axis=0) for one in arrays]
@@ -163,9 +164,10 @@ class Reader(NamedTuple):
             possible = np.isin(numbers, among)
         if not possible.all():
             place = int(possible.argmin())
-            raise UserError(
+            raise ImpossibleReward(
                 f"{what} {numbers[place]:g} in row {rows[place]} is impossible: rewards are "
-                f"{expected}; nothing was recorded"
+                f"{expected}; nothing was recorded",
+                place,
             )
 
 

@@ -123,6 +123,8 @@ class Study:
         self.values: Floats | None = None
         if values is not None:
             self.values = increasing(np.sort(values), "values")
+            if self.values.size < 2:
+                raise UserError(f"values must be two or more different numbers, got {values!r}")
             least, most = self.values[[0, -1]]
             low, high = problem.support or (least, most)
             if not low <= least <= most <= high:

@@ -211,8 +211,9 @@ def test_what_the_learner_is_told() -> None:
         ({"told": {"eta2": 1}}, "told takes a dict of n_clusters, eta, eta1, support, .*eta2"),
         (
             {"max_pull": 3},
-            "unexpected keyword argument 'max_pull'; keywords that cbg.ClusteredBAIEnv does not have",
+            r"argument 'max_pull' \(did you mean 'max_pulls'\?\); keywords that cbg.ClusteredBAIEnv",
         ),
+        ({"n_agent": 3}, r"argument 'n_agent' \(did you mean 'n_agents'"),
         ({"eta": 0.2}, "told="),
         ({"generator": "paper-smal"}, "known: paper-small"),
         ({"instance": INSTANCE, "generator": "tiny"}, "not both; here the generator is 'tiny'"),

@@ -86,7 +86,7 @@ def test_an_environment_recognises_logs(path: Path) -> None:
             "expected the columns user, arm and reward, got user, reward;.* agents",
         ),
         ("agent,arm,reward\na,x,1\na,y,0\nb,x,1\n", "no reward of arm 'y' in 'b'"),
-        ("agent,arm,reward\na,x,much\n", "expected finite numbers, got 'much' in row 1"),
+        ("agent,arm,reward\na,x,much\n", "expected finite numbers, got 'much' in line 2"),
         ("agent,arm,reward\n", "no rows"),
     ],
 )

@@ -82,11 +82,14 @@ def test_raw_rewards_of_zero_and_one_and_continuous_ones(tmp_path: Path) -> None
     [
         ("", "cannot be read as a CSV file"),
         ("a,b\n", "no rows"),
-        ("0.1,0.2\n0.3\n", "expected finite numbers, got '' in row 2"),
-        ("0.1,0.2\n0.3,x\n", "expected finite numbers, got 'x' in row 2"),
-        ("0.1,nan\n0.3,0.1\n", "finite numbers, got 'nan' in row 1"),
+        ("0.1,0.2\n0.3\n", "expected finite numbers, got '' in line 2"),
+        ("0.1,0.2\n0.3,x\n", "expected finite numbers, got 'x' in line 2"),
+        ("0.1,nan\n0.3,0.1\n", "finite numbers, got 'nan' in line 1"),
+        ("0.1,0.2,x\n0.3,0.4,0.2\n", "line 1: expected numbers, or names of arms"),
+        ("a;b\n0,1;0,2\n", "commas between cells, got 'a;b'"),
+        ("0.1\t0.2\n", "commas between cells"),
         ("cluster,arm,reward\n", "no rows"),
-        ("cluster,arm,reward\na,b,c\n", "expected finite numbers, got 'c' in row 1"),
+        ("cluster,arm,reward\na,b,c\n", "expected finite numbers, got 'c' in line 2"),
         ("cluster,arm,reward\na,b,1\na,c,0\nd,b,0\n", "no reward of arm 'c' in 'd'"),
         ("cluster,arm,reward\na,b\n", "expected finite numbers"),
     ],
@@ -94,6 +97,14 @@ def test_raw_rewards_of_zero_and_one_and_continuous_ones(tmp_path: Path) -> None
 def test_bad_files(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         cbg.Instance.from_csv(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("corner", ["", "cluster", "Cluster"])
+def test_names_that_are_numbers(tmp_path: Path, corner: str) -> None:
+    """Prices as arms, and clusters as pandas numbers them."""
+    instance = cbg.Instance.from_csv(write(tmp_path, f"{corner},9.5,12\n0,0.8,0.2\n1,0.1,0.7\n"))
+    assert instance.means.tolist() == [[0.8, 0.2], [0.1, 0.7]]
+    assert (instance.arm_names, instance.cluster_names) == (("9.5", "12"), ("0", "1"))
 
 
 def test_missing_file(tmp_path: Path) -> None:
