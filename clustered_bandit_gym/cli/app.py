@@ -157,6 +157,7 @@ HELP = {
     "jobs": "Processes; -1 for one per core, -2 for one fewer, and so on.",
     "json_": "JSON instead of text.",
     "key": "A name for this tell: equal rewards under another name count again.",
+    "label": 'Display name of a policy, "mine=Ours".',
     "link": "Paper, proof or repository.",
     "max_pulls": "Budget of a trial; one that needs more is unfinished.",
     "max_pulls_per_agent": "Limit of the pulls at each agent.",

@@ -179,6 +179,7 @@ def show(
     pivot: str | None = None,
     ci: bool = False,
     bold_best: bool = False,
+    label: Several = None,
     plot: Path | None = None,
     x: str | None = None,
     panel: str | None = None,
@@ -194,14 +195,21 @@ def show(
 
     if plot is None and (x or panel or style or width):
         raise UserError("--x, --panel, --style and --width are for a picture: add --plot FILE")
-    how = {"pivot": pivot, "ci": ci, "bold_best": bold_best} if format_ == "latex" else {}
-    if not how and (ci or bold_best or pivot):
+    labels = {name: shown for name, _, shown in (text.rpartition("=") for text in label or ())}
+    if "" in labels:
+        raise UserError('--label takes POLICY=LABEL, e.g. --label "mine=Ours"')
+    how: Any = {}
+    if format_ == "latex":
+        how = {"pivot": pivot, "ci": ci, "bold_best": bold_best, "labels": labels}
+    elif ci or bold_best or pivot:
         raise UserError("--pivot, --ci and --bold-best are for a table: add --format latex")
+    elif label and plot is None:
+        raise UserError("--label is for pictures and tables: add --plot FILE or --format latex")
     board = Board.load(folder)
     if format_ or not (plot or export):
         show_document(board, format_ or "text", **how)
     if plot is not None:
-        board.plot(plot, x, panel=panel, style=style, width=width)
+        board.plot(plot, x, panel=panel, style=style, width=width, labels=labels)
         say(f"Wrote {plot}")
     if export is not None:
         board.export(export)

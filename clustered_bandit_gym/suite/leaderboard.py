@@ -20,7 +20,7 @@ from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.page import fill
-from clustered_bandit_gym.harness.output.style import style_of
+from clustered_bandit_gym.harness.output.style import styles_of
 from clustered_bandit_gym.suite.cells import TRACKS, played_cells
 from clustered_bandit_gym.suite.checker import checked
 from clustered_bandit_gym.suite.files import Submission
@@ -156,7 +156,7 @@ def leaderboard_page(folders: Sequence[FilePath], highlight: Sequence[str] = ())
         "standings": standings(submissions),
         "cells": cells,
         "policies": policies,
-        "styles": {name: style_of(name)._asdict() for name in names},
+        "styles": {name: look._asdict() for name, look in styles_of(names).items()},
     }
     return fill("suite/leaderboard.html", data)
 

@@ -59,6 +59,8 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
         ),
         ("--x", "n_agents", "add --plot FILE"),
         ("--pivot", "n_agents", "add --format latex"),
+        ("--label", "naive=Ours", "add --plot FILE or --format latex"),
+        ("--label", "naive", "takes POLICY=LABEL"),
     ],
 )
 def test_outputs_that_cannot_be_written_are_refused(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import starmap
 from pathlib import Path
@@ -125,7 +125,12 @@ class Board(Document):
     # --- files ---------------------------------------------------------------------------------
 
     def to_latex(
-        self, pivot: str | None = None, *, ci: bool = False, bold_best: bool = False
+        self,
+        pivot: str | None = None,
+        *,
+        ci: bool = False,
+        bold_best: bool = False,
+        labels: Mapping[str, str] | None = None,
     ) -> str:
         r"""A table of pulls, a row per policy, for ``\usepackage{booktabs,graphicx}``.
 
@@ -135,6 +140,7 @@ class Board(Document):
             pivot: the varied setting with a column per value; None for all that vary.
             ci: half the width of the interval after each mean.
             bold_best: the fewest pulls of each column in bold.
+            labels: as for `plot`.
 
         The notes follow as comments.
         """
@@ -145,7 +151,8 @@ class Board(Document):
             raise UserError(f"pivot must be the one setting that varies; here {varied} varies")
         env, settings, *rest = self._facts()
         facts = [latex(env), *starmap(equation, settings.items()), *rest]
-        table = pulls_table(self.summary, self.varied, facts, ci=ci, bold_best=bold_best)
+        how: Values = {"ci": ci, "bold_best": bold_best, "labels": labels}
+        table = pulls_table(self.summary, self.varied, facts, **how)
         return "\n".join([table, *(f"% {note}" for note in self.notes), ""])
 
     def to_csv(self) -> str:
@@ -170,6 +177,7 @@ class Board(Document):
         panel: str | None = None,
         style: str | None = None,
         width: float | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Figure:
         """The board as a picture, pulls against the setting `x` where settings vary.
 
@@ -179,6 +187,8 @@ class Board(Document):
                 draws that panel alone.
             style: "paper" draws one panel in small type without a title.
             width: inches: 3.25 for a column of ICML, 5.5 for a page of NeurIPS.
+            labels: display names of policies, such as {"mine": "Ours"}, by their names on the
+                board.
         """
         with needs_extra("plots"):
             from clustered_bandit_gym.harness.output.plots import plot_board, save
@@ -187,7 +197,8 @@ class Board(Document):
         if self.trials.empty:
             raise UserError("there is nothing to plot: no trials")
         board = self.summary, self.varied, self.title
-        figure = plot_board(*board, x, panel=panel, paper=style == "paper", width=width)
+        look: Values = {"panel": panel, "paper": style == "paper", "width": width}
+        figure = plot_board(*board, x, **look, labels=labels)
         if path is not None:
             save(figure, path)
         return figure

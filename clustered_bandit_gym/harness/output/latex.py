@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from clustered_bandit_gym.harness.output.escape import latex
 from clustered_bandit_gym.harness.output.layout import Measure, measure_of, places, symbol
-from clustered_bandit_gym.harness.output.style import style_of
+from clustered_bandit_gym.harness.output.style import styles_of
 from clustered_bandit_gym.harness.output.tables import setting
 
 #: A table that is too wide for its column is set smaller. "table*" takes both columns of a page.
@@ -34,12 +35,19 @@ _TABLE = r"""\begin{{{float}}}
 
 
 def pulls_table(
-    summary: pd.DataFrame, varied: list[str], facts: list[str], *, ci: bool, bold_best: bool
+    summary: pd.DataFrame,
+    varied: list[str],
+    facts: list[str],
+    *,
+    ci: bool,
+    bold_best: bool,
+    labels: Mapping[str, str] | None,
 ) -> str:
     """One row per policy, by its display name, and one column per combination of settings.
 
     Medians where a tail is heavy; `ci` adds intervals, `bold_best` prints the fewest pulls of a
-    column in bold. A mean with unfinished trials is a lower bound, and never the best.
+    column in bold, `labels` replaces display names. A mean with unfinished trials is a lower bound,
+    and never the best.
 
     The caption has the `facts`. The label stands for everything but numbers and the last fact: how
     many trials there are.
@@ -51,9 +59,8 @@ def pulls_table(
     cells = [_cell(row, measure, ci) for row in summary.to_dict("records")]
     table = summary.assign(head=heads, cell=bold.map({True: r"\boldmath", False: ""}) + cells)
     table = table.pivot_table("cell", "policy", "head", "last", fill_value="--", sort=False)
-    rows = [
-        " & ".join([latex(style_of(policy).label), *own]) for policy, *own in table.itertuples()
-    ]
+    looks = styles_of(table.index, labels)
+    rows = [" & ".join([latex(looks[name].label), *own]) for name, *own in table.itertuples()]
     return _TABLE.format(
         float="table*" if ci and table.shape[1] > 2 else "table",
         kind=measure.short.capitalize(),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from clustered_bandit_gym._types import FilePath, Floats, Values
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.harness.output.layout import Measure, axis_name, measure_of, panels_of
-from clustered_bandit_gym.harness.output.style import INK, style_of
+from clustered_bandit_gym.harness.output.style import INK, styles_of
 from clustered_bandit_gym.harness.scoring.summary import swept_setting
 
 #: Colour of the cross of a FAIL.
@@ -60,12 +61,14 @@ def plot_board(
     panel: str | None = None,
     paper: bool = False,
     width: float | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Figure:
     """Pulls beside the trade-off with communication; pulls alone where several panels are needed.
     Pulls are drawn against the varied setting `x`, whose values are numbers (default: the one with
-    most values). Where there is none, policies are drawn side by side. `panel`, `paper` and `width`
-    are as for `Board.plot`; `paper` draws "pulls" unless `panel` says otherwise."""
+    most values). Where there is none, policies are drawn side by side. `panel`, `paper`, `width`
+    and `labels` are as for `Board.plot`; `paper` draws "pulls" unless `panel` says otherwise."""
     x = swept_setting(summary, varied, x)
+    summary = summary.assign(look=summary["policy"].map(styles_of(summary["policy"], labels)))
     parts = panels_of(summary, varied, x)
     if len(parts) > 12:
         raise UserError(f"{len(parts)} panels are more than 12; sweep another setting (x, --x)")
@@ -178,8 +181,8 @@ def _draw_marks(ax: Axes, rows: pd.DataFrame, x: str, measure: Measure, *, joine
     policies = list(rows.groupby("policy", sort=False))
     # Later marks are smaller, so that equal ones beneath them can be seen. A diamond is wider than
     # a circle of its size.
-    for size, (policy, own) in zip(np.linspace(9, 5, len(policies)), policies, strict=True):
-        look = style_of(str(policy))
+    for size, (_, own) in zip(np.linspace(9, 5, len(policies)), policies, strict=True):
+        look = own["look"].iloc[0]
         size *= 0.65 if look.marker == "D" else 1
         if joined:
             ax.plot(own[x], own[y], color=look.colour, ls=look.dashes, lw=1.2)
@@ -199,8 +202,8 @@ def _add_legend(figure: Figure, summary: pd.DataFrame) -> None:
     """An entry per policy, with FAIL and unfinished trials in words, and what hollow and
     crossed-out marks mean, where there are any."""
     ax = figure.axes[0]
-    for policy, own in summary.groupby("policy", sort=False):
-        look = style_of(str(policy))
+    for _, own in summary.groupby("policy", sort=False):
+        look = own["look"].iloc[0]
         label, face, unfinished = look.label, look.colour, own["unfinished"].sum()
         if (own["verdict"] == "FAIL").any():
             label += ", FAIL"

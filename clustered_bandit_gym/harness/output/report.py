@@ -13,7 +13,7 @@ from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.harness.output.board import Board
 from clustered_bandit_gym.harness.output.layout import axis_name, measure_of, panels_of
 from clustered_bandit_gym.harness.output.page import fill
-from clustered_bandit_gym.harness.output.style import style_of
+from clustered_bandit_gym.harness.output.style import styles_of
 from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
 
 
@@ -36,7 +36,7 @@ def report_page(board: Board, title: str = "clustered-bai report") -> str:
     data = {
         "title": title,
         "made": f"{len(trials):,} trials; clustered-bandit-gym {__version__}; made {now}",
-        "styles": {name: style_of(name)._asdict() for name in trials["policy"].unique()},
+        "styles": {name: look._asdict() for name, look in styles_of(trials["policy"]).items()},
         "sweep": _sweep(board),
         "groups": [_group(part) for _, part in groups],
     }

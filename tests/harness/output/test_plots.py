@@ -16,7 +16,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym.harness.output.style import GREYS, OTHERS, style_of
+from clustered_bandit_gym.harness.output.style import GREYS, MARKERS, OTHERS, style_of, styles_of
 from clustered_bandit_gym.policies import POLICIES
 from clustered_bandit_gym.policies.engines.registry import ENGINES
 from clustered_bandit_gym.suite.leaderboard import known
@@ -224,12 +224,30 @@ def test_a_policy_looks_the_same_on_every_board() -> None:
     assert looks[0]["BAI-Cl++ (engine=lucb)"][1] != "D"
 
 
+def test_own_policies_have_markers_of_their_own() -> None:
+    """Their looks come from their names; of a hundred some would be alike."""
+    shipped = ["naive", "bai-cl", "structured-bai"]
+    for start in range(0, 100, 6):
+        names = [*shipped, *(f"mine{n}" for n in range(start, start + 6))]
+        looks = styles_of(names)
+        assert len({look.marker for look in looks.values()}) == len(names)
+        assert [looks[name] for name in shipped] == list(map(style_of, shipped))
+    many = styles_of(f"mine{n}" for n in range(40))
+    assert {look.marker for look in many.values()} == set(MARKERS)
+
+
+def test_labels_replace_names(small: cbg.Board, tmp_path: Path) -> None:
+    assert "Ours" in legend(small.plot(labels={"naive": "Ours"}))
+    assert "    Ours & $" in small.to_latex(labels={"naive": "Ours"})
+    with pytest.raises(ValueError, match="no policy is called 'naiv' here; there are naive, "):
+        small.plot(labels={"naiv": "Ours"})
+
+
 def test_pages_draw_every_marker() -> None:
     """A browser looks a marker up in the table of shapes."""
     script = files("clustered_bandit_gym.harness.output").joinpath("page.js").read_text("utf-8")
     shapes = script.partition("const SHAPES = {")[2].partition("};")[0]
-    for name in {*POLICIES, *(one["policy"] for one in known())}:
-        marker = style_of(name).marker
+    for marker in {*MARKERS, *(style_of(name).marker for name in POLICIES)}:
         assert re.search(rf'(^|\s)("{re.escape(marker)}"|{re.escape(marker)}): ', shapes), marker
 
 
