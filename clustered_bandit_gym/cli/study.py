@@ -163,7 +163,9 @@ def plan(
         seed=seed,
         epsilon=epsilon,
     )
-    typer.echo(f"{made}\n{trials} trials of each policy at δ = {delta:g}, {rewards} rewards.")
+    typer.echo(
+        f"{made}\n{counted(trials, 'trial')} of each policy at δ = {delta:g}, {rewards} rewards."
+    )
 
 
 def _open(path: Path, policy: str | None) -> Study:

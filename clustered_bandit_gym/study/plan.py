@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -91,6 +92,9 @@ def plan(
     elif not 0 < gaps[0] <= gaps[1]:
         raise UserError(f"gaps must be two numbers, 0 < least <= most, got {gaps}")
     else:
+        if n_clusters > n_arms:
+            said = "some of them share a best arm, so there is no eta to tell (Assumption 1)"
+            warnings.warn(f"more clusters than arms: {said}", stacklevel=2)
         settings["generator"] = partial(
             guess, n_agents=n_agents, shape=(n_clusters, n_arms), gaps=gaps, rewards=law
         )

@@ -57,6 +57,12 @@ def test_policies_that_cannot_play_say_why() -> None:
     assert "cl-bai requires eta" in str(found)
 
 
+def test_more_clusters_than_arms_are_told() -> None:
+    with pytest.warns(UserWarning, match="some of them share a best arm, so there is no eta"):
+        found = plan(6, 2, 3, gaps=(0.3, 0.3), policies=("naive", "bai-cl"), trials=1)
+    assert "bai-cl requires eta" in str(found)
+
+
 def test_guesses_have_the_gaps_that_were_asked_for() -> None:
     instance = guess(np.random.default_rng(0), 9, (3, 5), (0.1, 0.3), cbg.Gaussian())
     gaps = instance.means.max(axis=1, keepdims=True) - instance.means

@@ -8,7 +8,7 @@ from clustered_bandit_gym.game.isolation import COPIES
 from clustered_bandit_gym.harness.outcome import without_place
 from clustered_bandit_gym.harness.output.escape import plain
 from clustered_bandit_gym.harness.output.layout import places
-from clustered_bandit_gym.harness.scoring.summary import FAILED, UNFINISHED
+from clustered_bandit_gym.harness.scoring.summary import FAILED, UNFINISHED, cells_of
 
 
 def notes_of(
@@ -68,6 +68,14 @@ def notes_of(
         "cost: c_b for a bit and c_r for a real number (by default 1 and 32); up: from the agents, "
         "down: to them.",
     ]
+    most = trials.groupby([cells_of(trials), "policy"])["pulls"].transform("max")
+    ended = ~trials["outcome"].isin(UNFINISHED) & (trials["pulls"] > 0)
+    same = (ended & (trials["pulls"] == most)).groupby(trials["policy"], sort=False).mean()
+    if summary["trials"].min() >= 10 and (same > 0.5).any():
+        notes.append(
+            f"Most trials take the same number of pulls ({', '.join(same.index[same > 0.5])}): a "
+            "fixed budget, or a limit that answers for a player that does not stop by itself."
+        )
     kinds = trials["outcome"].value_counts()
     if parts := [f"{kinds[name]} {text}" for name, text in UNFINISHED.items() if name in kinds]:
         notes.append(
