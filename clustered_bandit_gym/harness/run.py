@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
+from inspect import signature
 from typing import Any
 
 from clustered_bandit_gym._types import FilePath, Values
@@ -30,7 +31,7 @@ from clustered_bandit_gym.harness.store import Resume
 
 def evaluate(
     policies: Any,
-    env_id: str = "ClusteredBAI-v0",
+    env_id: str | Sequence[Cell] = "ClusteredBAI-v0",
     *,
     trials: int = 100,
     seed: int | str = 0,
@@ -54,7 +55,7 @@ def evaluate(
     Args:
         policies: one policy or several: objects with `solve` or `act`, or names
             ("bai-cl:confidence=certified", "my_module:Mine").
-        env_id: a registered environment.
+        env_id: a registered environment; `sweep` lists several with their keywords.
         trials, seed: trials 0..trials−1 of root seed `seed`; "secret" draws 128 random bits, which
             the board shows.
         n_jobs: processes; −1 for all cores. A trial that ends its process (a segmentation fault,
@@ -79,58 +80,15 @@ def evaluate(
             `reproduced` and prevents a PASS.
         **env_kwargs: keywords of the environment, e.g. ``n_agents=30, delta=1e-10``.
     """
-    return sweep(
-        policies,
-        cells=[{**env_kwargs, "env_id": env_id}],
-        trials=trials,
-        seed=seed,
-        n_jobs=n_jobs,
-        out=out,
-        backend=backend,
-        address=address,
-        max_seconds=max_seconds,
-        progress=progress,
-        bound=bound,
-        strict=strict,
-        replays=replays,
-    )
-
-
-def sweep(
-    policies: Any,
-    env_id: str | Sequence[str] = "ClusteredBAI-v0",
-    *,
-    cells: Sequence[Mapping[str, Any]] = ({},),
-    trials: int = 100,
-    seed: int | str = 0,
-    n_jobs: int = 1,
-    out: FilePath | None = None,
-    backend: str | None = None,
-    address: str | None = None,
-    max_seconds: float | None = None,
-    progress: bool = True,
-    bound: bool = True,
-    strict: bool = True,
-    replays: int = 0,
-    **grid: Any,
-) -> Board:
-    """`evaluate` over several environments, on one board and in one store.
-
-    Every keyword of `grid` that is a list, tuple or range is varied, in all combinations; other
-    values are the same everywhere:
-    ``sweep(policies, "ClusteredBAI-PaperFlat-v0", n_agents=(20, 40, 200), delta=1e-10)``.
-    `cells` lists settings one by one:
-    ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "eta": 0.2})``; each is combined with
-    `grid`. The other arguments are those of `evaluate`.
-    """
     trials = whole(trials, "trials")
     replays = whole(replays, "replays", 0)
     check_backend(max_seconds, backend, address)
     count_jobs(n_jobs)
     players = resolve_policies(policies)
-    work = Work(_cells(env_id, cells, grid), players, root_seed(seed), bound, strict)
+    cells = [Cell(env_id, env_kwargs)] if isinstance(env_id, str) else list(env_id)
+    work = Work(cells, players, root_seed(seed), bound, strict)
     # Neighbours share the instance and its bound: trial by trial, all policies on it.
-    every = itertools.product(range(len(work.cells)), range(trials), range(len(players)))
+    every = itertools.product(range(len(cells)), range(trials), range(len(players)))
     tasks = [Task(cell, player, trial) for cell, trial, player in every]
     with nullcontext() if out is None else Resume(out, work) as resume:
         kept = {} if resume is None else resume.rows()
@@ -153,6 +111,29 @@ def sweep(
         text = f"interrupted: {len(rows):,} trials are done, {unplayed:,} are not"
         warnings.warn(text, stacklevel=2)
     return Board([rows[task] for task in sorted(rows)], missing=unplayed, reused=reused)
+
+
+def sweep(
+    policies: Any,
+    env_id: str | Sequence[str] = "ClusteredBAI-v0",
+    *,
+    cells: Sequence[Mapping[str, Any]] = ({},),
+    **settings: Any,
+) -> Board:
+    """`evaluate` over several environments, on one board and in one store.
+
+    Of `settings` those of `evaluate` (`trials`, `seed`, `out`, ...) are passed on. Every other
+    keyword that is a list, tuple or range is varied, in all combinations; other values are the same
+    everywhere:
+    ``sweep(policies, "ClusteredBAI-PaperFlat-v0", n_agents=(20, 40, 200), delta=1e-10)``.
+    `cells` lists settings one by one:
+    ``cells=({"n_agents": 20, "eta": 0.1}, {"env_id": "...", "eta": 0.2})``; each is combined with
+    the others.
+    """
+    options = {
+        name: settings.pop(name) for name in signature(evaluate).parameters.keys() & settings
+    }
+    return evaluate(policies, _cells(env_id, cells, settings), **options)
 
 
 def _cells(

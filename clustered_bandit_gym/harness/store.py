@@ -203,7 +203,7 @@ class Resume(ExitStack):
                 said = {}
                 if reason := no_policy or no_env:
                     text = f"{label}: kept trials are not reused, because {reason}"
-                    warnings.warn(text, stacklevel=4)
+                    warnings.warn(text, stacklevel=3)
                     said = {"no_key": reason}
                     policy = f"no key {uuid.uuid4().hex}"
                 place = Place(env, policy + mode, versions(), str(work.seed))
