@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
+from inspect import signature
+from typing import Any
 
 
 class UserError(ValueError):
@@ -11,12 +14,30 @@ class UserError(ValueError):
 
 
 class UnknownSetting(UserError, TypeError):
-    """An environment got a keyword that neither it nor its generator has: a `TypeError`, as for
-    any function. `known` are the keywords of the generator."""
+    """An environment got keywords that neither it nor its generator has: a `TypeError`, as for any
+    function. `known` are the keywords that may have been meant."""
 
-    def __init__(self, text: str, known: Iterable[str] = ()) -> None:
+    def __init__(self, text: str, unknown: Iterable[str] = (), known: Iterable[str] = ()) -> None:
         super().__init__(text)
-        self.known = list(known)
+        self.unknown = set(unknown)
+        self.known = set(known)
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        for name in self.unknown - self.known:
+            text = text.replace(repr(name), f"{name!r}{suggestion(name, self.known)}")
+        return text
+
+
+@contextmanager
+def keywords_of(*owners: Callable[..., Any]) -> Iterator[None]:
+    """Inside, the keywords of `owners` may have been meant by an unknown one."""
+    try:
+        yield
+    except UnknownSetting as error:
+        for owner in owners:
+            error.known |= signature(owner).parameters.keys()
+        raise
 
 
 class ImpossibleReward(UserError):
@@ -51,7 +72,13 @@ def needs_extra(name: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"{error.name} is not installed: in a clone .venv/bin/pip install -c constraints.txt -e "
-            f"'.[{name}]', elsewhere pip install 'clustered-bandit-gym[{name}]'",
+            f"{error.name} is not installed; it comes with the extra {name!r}: in a clone "
+            f".venv/bin/pip install -c constraints.txt -e '.[{name}]'",
             name=error.name,
         ) from None
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What a mistyped `name` may stand for, in brackets; "" where nothing known is like it."""
+    close = get_close_matches(name, list(known), n=2)
+    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""

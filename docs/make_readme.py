@@ -107,7 +107,7 @@ def learned() -> str:
         "![Return, error rate and pulls while PPO learns](docs/results/learned.png)\n\n"
         f"On `{tiny['settings']['env']}` PPO of [`examples/sb3_ppo.py`](examples/sb3_ppo.py) "
         f"[needs](docs/results/learned.md) {ratio['median']:.2f} times the pulls of uniform sampling "
-        f"at its error rate (median of {n} seeds, {ratio['low']:.2f} to {ratio['high']:.2f}). "
+        f"with a stop (`uniform-glr`) at its error rate (median of {n} seeds, {ratio['low']:.2f} to {ratio['high']:.2f}). "
         f"A stopping rule on the same features, without training, needs {rule:.2f}."
     )
 

@@ -10,6 +10,7 @@ from stable_baselines3.common.env_util import make_vec_env
 import clustered_bandit_gym as cbg
 
 QUICK = bool(os.environ.get("CLUSTERED_BANDIT_QUICK"))
+MODEL = "dqn-quick.zip" if QUICK else "dqn.zip"
 
 # "package:id" imports the package first: what a worker process of SubprocVecEnv needs. Add vec_env_cls=SubprocVecEnv
 # to use them, inside `if __name__ == "__main__":`; for a game this small one process is faster.
@@ -34,10 +35,10 @@ model = DQN(
     device="cpu",
 )
 model.learn(1_000 if QUICK else 500_000)
-model.save("dqn.zip")
+model.save(MODEL)
 
 board = cbg.evaluate(
-    ["sb3:dqn.zip", "uniform-glr"],
+    [f"sb3:{MODEL}", "uniform-glr"],
     "ClusteredBAI-Tiny-v0",
     trials=2 if QUICK else 500,
     max_pulls=100 if QUICK else 5_000,

@@ -64,7 +64,7 @@ class Extractor(cbg.StepPolicy):
         return cbg.PULL, divmod(action, n_arms)
 
 
-model.save("extractor.zip")
+model.save("extractor-quick.zip" if QUICK else "extractor.zip")
 board = cbg.evaluate(
     [Extractor(), "uniform-glr"],
     "ClusteredBAI-Tiny-v0",

@@ -9,6 +9,7 @@ from sb3_contrib import MaskablePPO
 import clustered_bandit_gym as cbg
 
 QUICK = bool(os.environ.get("CLUSTERED_BANDIT_QUICK"))
+MODEL = "maskable-quick.zip" if QUICK else "maskable.zip"
 
 env = cbg.SB3VecEnv(
     "ClusteredBAI-Tiny-Box-v0", n_envs=64, pull_cost=0.01, error_penalty=4.0, max_pulls=300
@@ -23,10 +24,10 @@ model = MaskablePPO(
     device="cpu",
 )
 model.learn(2_000 if QUICK else 1_000_000)
-model.save("maskable.zip")
+model.save(MODEL)
 
 board = cbg.evaluate(
-    ["sb3:maskable.zip", "uniform-glr"],
+    [f"sb3:{MODEL}", "uniform-glr"],
     "ClusteredBAI-Tiny-v0",
     trials=2 if QUICK else 500,
     max_pulls=100 if QUICK else 5_000,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from inspect import signature
 from pkgutil import resolve_name
 
-from clustered_bandit_gym.errors import UserError
-from clustered_bandit_gym.game.checks import suggestion
+from clustered_bandit_gym.errors import UserError, suggestion
 from clustered_bandit_gym.imports import load_object
 from clustered_bandit_gym.policy import Policy, StepPolicy
 from clustered_bandit_gym.settings_text import parse_pair, parse_pairs, parse_value

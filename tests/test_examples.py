@@ -11,10 +11,10 @@ FOLDER = Path(__file__).resolve().parent.parent / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
 #: What each leaves behind.
 LEFT = {
-    "sb3_ppo": "sb3_ppo.zip",
-    "maskable_ppo": "maskable.zip",
-    "dqn": "dqn.zip",
-    "feature_extractor": "extractor.zip",
+    "sb3_ppo": "sb3_ppo-quick.zip",
+    "maskable_ppo": "maskable-quick.zip",
+    "dqn": "dqn-quick.zip",
+    "feature_extractor": "extractor-quick.zip",
     "cleanrl_ppo": "cleanrl.pt",
     "pettingzoo_ppo": "pettingzoo.pt",
 }

@@ -194,7 +194,8 @@ HELP = {
     "compare seed": "Root seed; 'secret' draws 128 bits, which are printed.",
     "audit seed": "Root seed; 'secret' draws 128 bits, which are printed.",
     "set_": "Any other keyword of the environment, KEY=VALUE; JSON for lists.",
-    "train set_": "n_envs, n_steps, pull_cost, error_penalty, or a keyword of the environment.",
+    "train set_": "n_envs (64), n_steps (128), pull_cost (0.01), error_penalty (8), or a keyword of the "
+    "environment.",
     "sigma": "Bound σ on the noise, by default half the width of the support, or 1.",
     "study plan sigma": "Standard deviation of gaussian rewards.",
     "steps": "Environment steps in all.",
@@ -262,7 +263,9 @@ class Command(TyperCommand):
             say(f"{ctx.command_path}: {text}", fg="red")
             raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
-            say("interrupted; an --out keeps the trials that had ended, but no model")
+            say(
+                "interrupted; trials that had ended are kept where there is an --out folder, models not"
+            )
             raise
         except SystemExit as error:
             if error.code == TERMINATED:

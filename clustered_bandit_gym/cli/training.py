@@ -26,7 +26,8 @@ def train(
 ) -> None:
     """Train a player with Stable-Baselines3.
 
-    Compare it with others as `learned:model.zip`. Model files hold pickles, which Stable-Baselines3
+    An episode is answered after ten pulls for each arm of each agent at the latest. Compare the model
+    with others as `learned:model.zip`. Model files hold pickles, which Stable-Baselines3
     would run when it loads them; `learned:` reads only their tensors.
     """
     from clustered_bandit_gym.policies.learned.training import train as run_train
@@ -35,6 +36,11 @@ def train(
     if is_quick():
         settings = {"n_steps": 16, **settings, "steps": min(steps, 2000)}
     run_train(env, out, overwrite=overwrite, progress=not quiet, **settings)
-    player = shlex.quote(f"learned:{out}")
-    plain = re.sub("-(Discrete|Box)", "", env)  # the harness plays games, not their flat variants
-    typer.echo(f"Wrote {out}: `clustered-bai compare {plain} --policies {player} uniform-glr`")
+    # The harness plays games, not their flat variants.
+    words = ["clustered-bai", "compare", re.sub("-(Discrete|Box)", "", env)]
+    training = ("n_envs", "n_steps", "pull_cost", "error_penalty")
+    for pair in (pair for pair in set_ or () if not pair.startswith(training)):
+        words += ["--set", pair]
+    typer.echo(
+        f"Wrote {out}: `{shlex.join([*words, '--policies', f'learned:{out}', 'uniform-glr'])}`"
+    )

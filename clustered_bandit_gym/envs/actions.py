@@ -49,7 +49,8 @@ def read_flat(action: Any, stop: int) -> int:
     except TypeError:
         pass
     raise UserError(
-        f"a flat action is an integer from 0 to {stop}, which stops; got {repr(action)[:80]}"
+        f"a flat action is an integer from 0 to {stop}, which stops; got {repr(action)[:80]}. "
+        "Pairs such as (PULL, (agent, arm)) are actions of the ids without Discrete or Box"
     )
 
 

@@ -13,7 +13,8 @@ from gymnasium.error import ResetNeeded
 from clustered_bandit_gym._types import Floats, Ints, Shape, Values
 from clustered_bandit_gym.envs.actions import empirical_best, read_action
 from clustered_bandit_gym.envs.game import GameSettings, Law
-from clustered_bandit_gym.errors import UserError, needs_extra
+from clustered_bandit_gym.errors import UnknownSetting, UserError, needs_extra
+from clustered_bandit_gym.game.checks import amount
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.payloads import bits_for
@@ -76,8 +77,9 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
     learner is not told, and a limit that there is not, is 0; the support is then (−inf, inf). η
     is inf for a single cluster. `reset(options=...)` takes `instance_seed` and `play_seed`
     (ints or `SeedSequence`s): the same two seeds give the same instance and the same rewards
-    for the same pulls; and `local_pulls=True`: pulls are the agents' own, hence neither billed
-    nor shown in the observation; `info` then holds the `sample` alone.
+    for the same pulls; `source`, a `game.pulls.Source` that draws the rewards instead; and
+    `local_pulls=True`: pulls are the agents' own, hence neither billed nor shown in the
+    observation; `info` then holds the `sample` alone.
 
     ## Episode End
     *Termination* at the stop. *Truncation* at the step that makes pull number `max_pulls`; by
@@ -156,14 +158,11 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
         **settings: Any,
     ) -> None:
         check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
-        if not (0 <= pull_cost < np.inf and 0 <= error_penalty < np.inf):
-            raise UserError(
-                "pull_cost and error_penalty must be finite numbers >= 0, got "
-                f"{pull_cost} and {error_penalty}"
-            )
+        if flat := sorted(settings.keys() & {"observation", "pull_sizes", "truncation"}):
+            raise UnknownSetting(f"{flat[0]} is a setting of the flat ids, ...-Discrete or ...-Box")
         GameSettings.__init__(self, instance, generator, **settings)
-        self.pull_cost = float(pull_cost)
-        self.error_penalty = float(error_penalty)
+        self.pull_cost = amount(pull_cost, "pull_cost")
+        self.error_penalty = amount(error_penalty, "error_penalty")
         self.render_mode = render_mode
         #: Pulls after which an episode ends.
         self.limit = MAX_PULLS if self.max_pulls is None else self.max_pulls
@@ -194,9 +193,11 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
 
     @property
     def federation(self) -> Federation:
-        """The play of the current episode."""
+        """The play of the current episode; the flat ids make one for `reset(options=...)` alone."""
         if self._federation is None:
-            raise ResetNeeded("There is no play yet: call env.reset() first")
+            raise ResetNeeded(
+                "There is no federation: call env.reset() first, of flat ids with options"
+            )
         return self._federation
 
     @property
@@ -382,9 +383,10 @@ class ClusteredBAIEnv(GameSettings, gym.Env[Any, Any]):
             return None
         from clustered_bandit_gym.envs.rendering import Window, draw_frame
 
+        problem = self.problem_of(self.truth)
         info = (self._outcome or self.open_info()) | self._spent()
         with needs_extra("plots"):
-            frame = draw_frame(self.problem_of(self.truth), *self.seen, info, self._answer)
+            frame = draw_frame(problem, *self.seen, info, self._answer)
             if self.render_mode == "rgb_array":
                 return frame
             self._window = self._window or Window()

@@ -43,7 +43,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     actions: `(size_index * N + agent) * K + arm`. An order costs ⌈log2(S·K)⌉ bits and one real.
 
     `info["action_mask"]` (int8) and `action_masks()` (booleans) exclude the stop until every agent
-    has a pull, for libraries with masks. Without masks an early stop is legal, and a guess.
+    has a pull, and orders beyond `max_pulls_per_agent`, for libraries with masks. Without masks an
+    early stop is legal, and a guess.
 
     ## Observation Space
     With `observation="dict"` that of `ClusteredBAIEnv`. With "box" a vector of N·K·4 + 1 numbers in
@@ -97,9 +98,8 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
     ) -> None:
         self.observation = check_choice("observation", observation, ("dict", "box"))
         self.truncation = check_choice("truncation", truncation, ("answer", "penalty", "free"))
-        if not pull_sizes:
-            raise UserError("pull_sizes needs at least one number of pulls")
-        self.pull_sizes = tuple(whole(size, "a number in pull_sizes") for size in pull_sizes)
+        sizes = np.ravel(pull_sizes).tolist() or [0]
+        self.pull_sizes = tuple(whole(size, "each number of pull_sizes") for size in sizes)
         limit = None if max_pulls == "auto" else max_pulls
         super().__init__(instance, generator, max_pulls=limit, **settings)
         cells = self.n_agents * self.n_arms
@@ -176,9 +176,13 @@ class FlatClusteredBAIEnv(ClusteredBAIEnv):
         return info
 
     def action_mask(self) -> NDArray[np.int8]:
-        """(A,) which actions make sense now; to stop, every agent must have a pull."""
+        """(A,) which actions make sense now: to stop, every agent must have a pull, and no order may
+        exceed `max_pulls_per_agent`."""
         mask = self._mask.copy()
         mask[-1] = not self._unpulled
+        if self.max_pulls_per_agent is not None:
+            fits = np.add.outer(self.pull_sizes, self._per_agent) <= self.max_pulls_per_agent
+            mask[:-1] = fits.repeat(self.n_arms)
         return mask
 
     def action_masks(self) -> Bools:
@@ -251,6 +255,10 @@ class DiscreteActions(gym.ActionWrapper[Any, Any, Any], gym.utils.RecordConstruc
         return PULL, divmod(number, self._core.n_arms)
 
     def action_masks(self) -> Bools:
-        """(N*K + 1,) which actions make sense now; to stop, every agent must have a pull."""
-        mask = action_mask(self._stop + 1, self._core.seen[0].sum(axis=1))
+        """(N*K + 1,) which actions make sense now, as `FlatClusteredBAIEnv.action_mask`."""
+        core = self._core
+        pulls = core.seen[0].sum(axis=1)
+        mask = action_mask(self._stop + 1, pulls)
+        if core.max_pulls_per_agent is not None:
+            mask[:-1] = (pulls < core.max_pulls_per_agent).repeat(core.n_arms)
         return mask.astype(bool)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import cached_property
-from inspect import signature
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Rng, Values
-from clustered_bandit_gym.errors import UnknownSetting, UserError
-from clustered_bandit_gym.game.checks import suggestion
+from clustered_bandit_gym.errors import UnknownSetting, UserError, keywords_of
+from clustered_bandit_gym.game.checks import amount
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.problem import TRUTH, Problem
@@ -77,16 +76,9 @@ class GameSettings:
             raise UserError(
                 f"told takes a dict of {', '.join(HIDDEN)}, and --hide these names; got {told!r}"
             )
-        settings |= generator_kwargs
-        try:
-            source = _source(instance, generator, settings)
-        except UnknownSetting as error:
-            games = [kind for kind in type(self).mro() if issubclass(kind, GameSettings)]
-            known = {*error.known, *(name for kind in games for name in signature(kind).parameters)}
-            text = str(error)
-            for name in settings.keys() - known:
-                text = text.replace(repr(name), f"{name!r}{suggestion(name, known)}")
-            raise UnknownSetting(text) from None
+        kinds = [kind for kind in type(self).mro() if issubclass(kind, GameSettings)]
+        with keywords_of(*kinds):
+            source = _source(instance, generator, settings | generator_kwargs)
         self._generator = source
         #: The instance of every episode, if `instance` or `instance_seed` fixes one.
         self.fixed_instance = source if isinstance(source, Instance) else None
@@ -97,8 +89,8 @@ class GameSettings:
         self.epsilon = epsilon
         self.max_pulls = max_pulls
         self.max_pulls_per_agent = max_pulls_per_agent
-        self.c_b = float(c_b)
-        self.c_r = float(c_r)
+        self.c_b = amount(c_b, "c_b")
+        self.c_r = amount(c_r, "c_r")
         if instance_seed is not None:
             self.fixed_instance = self.draw_instance(instance_seed)
         # The sizes of the spaces come from an instance: a user's generator need not know them.
@@ -236,7 +228,8 @@ def _source(instance: Any, generator: Any, settings: Values) -> Any:
     if settings:
         raise UnknownSetting(
             f"got an unexpected keyword argument {min(settings)!r}: a setting of generators, but an "
-            "instance is given; use told={...} to change what the learner is told of it"
+            "instance is given; use told={...} to change what the learner is told of it",
+            settings,
         )
     return instance
 

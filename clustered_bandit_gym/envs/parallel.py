@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from clustered_bandit_gym._types import Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import integers
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Space, tables
 from clustered_bandit_gym.envs.flat_env import box_features
-from clustered_bandit_gym.errors import UserError, needs_extra
+from clustered_bandit_gym.errors import UserError, keywords_of, needs_extra
 from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import bits_for
@@ -83,7 +84,8 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         self.observation = check_choice("observation", observation, ("dict", "box"))
         self.max_cycles = None if max_cycles is None else whole(max_cycles, "max_cycles")
         # It draws the games, holds what was pulled, and draws pictures.
-        self._core = ClusteredBAIEnv(**settings)
+        with keywords_of(ParallelClusteredBAI):
+            self._core = ClusteredBAIEnv(**settings)
         self.render_mode = self._core.render_mode
         self.n_arms = self._core.n_arms
         self.possible_agents = [f"agent_{i}" for i in range(self._core.n_agents)]
@@ -119,9 +121,11 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         return self._core.federation
 
     def reset(self, seed: int | None = None, options: Values | None = None) -> tuple[Values, Infos]:
-        # Others are ignored: PettingZoo's own tests pass an option that no environment knows.
         known = ("instance_seed", "play_seed")
         seeds = {name: value for name, value in (options or {}).items() if name in known}
+        if len(seeds) < len(options or ()):
+            # Not an error: PettingZoo's own tests pass an option that no environment knows.
+            warnings.warn(f"reset options other than {known} are ignored", stacklevel=2)
         _, told = self._core.reset(seed=seed, options=seeds)
         self.agents = self.possible_agents[:]
         self._committed = np.full(len(self.agents), -1)

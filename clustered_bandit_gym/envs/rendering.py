@@ -72,7 +72,8 @@ def draw_frame(
         bar = frame[y[agent] + high // 6 : y[agent + 1] - high // 6]
         bar[:, 885 : 885 + 167 * count // most] = BAR
     cost = info["communication"]["cost"]
-    spent = f"{per_agent.sum():,} pulls, communication {cost:,.0f} units"
+    made = int(per_agent.sum())
+    spent = f"{made:,} pull{'s' * (made != 1)}, communication {cost:,.0f} units"
     _write(frame, LEFT + WIDTH, 72, spent, 16, "rm")
     _write(frame, 885, 111, f"pulls per agent, at most {most:,}")
     return frame

@@ -15,7 +15,7 @@ from clustered_bandit_gym.envs.actions import action_mask, empirical_best, integ
 from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv, box_features
 from clustered_bandit_gym.envs.game import Arrays, InstanceBuffer
 from clustered_bandit_gym.envs.rendering import Frame, draw_frame
-from clustered_bandit_gym.errors import UserError, needs_extra
+from clustered_bandit_gym.errors import UserError, keywords_of, needs_extra
 from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.instance import Instance
 
@@ -64,13 +64,15 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         if max_episode_steps is not None:
             settings.setdefault("max_pulls", max_episode_steps)
-        game = FlatClusteredBAIEnv(**settings)
+        with keywords_of(ClusteredBAIVectorEnv):
+            game = FlatClusteredBAIEnv(**settings)
         manual = self.autoreset_mode is AutoresetMode.DISABLED
         if manual or game.max_pulls_per_agent is not None or game.batch_rewards is None:
             raise UserError(
                 "generators without batches, rewards other than Gaussian and Bernoulli, "
                 "max_pulls_per_agent and autoreset_mode DISABLED need "
-                "gym.make_vec(..., vectorization_mode='sync')"
+                "gym.make_vec(..., vectorization_mode='sync'), and with Stable-Baselines3 its own "
+                "make_vec_env on a Box id"
             )
         self.game = game
         game.reset()  # its mask is that of all beginnings

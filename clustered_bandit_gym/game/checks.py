@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -32,10 +30,15 @@ def check_choice(what: str, value: Any, known: tuple[Any, ...]) -> str:
     return str(value)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """What a mistyped `name` may stand for, in brackets; "" where nothing known is like it."""
-    close = get_close_matches(name, list(known), n=2)
-    return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
+def amount(value: Any, name: str) -> float:
+    """`value` as a finite number >= 0."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not 0 <= number < np.inf:
+        raise UserError(f"{name} must be a finite number >= 0, got {value!r}")
+    return number
 
 
 def indices(values: ArrayLike, size: int, what: str) -> Ints:

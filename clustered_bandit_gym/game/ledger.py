@@ -19,6 +19,7 @@ import numpy as np
 
 from clustered_bandit_gym._types import Array, Floats, Ints
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import amount
 
 Direction = Literal["up", "down"]
 
@@ -58,10 +59,8 @@ class Ledger:
     """
 
     def __init__(self, c_b: float = 1.0, c_r: float = 32.0, itemise: bool = False) -> None:
-        if not (0 <= c_b < np.inf and 0 <= c_r < np.inf):
-            raise UserError(f"c_b and c_r must be finite prices >= 0, got {c_b} and {c_r}")
-        self.c_b = float(c_b)
-        self.c_r = float(c_r)
+        self.c_b = amount(c_b, "c_b")
+        self.c_r = amount(c_r, "c_r")
         self.totals: dict[tuple[str, Direction, str], Total] = defaultdict(Total)
         self._items: list[Message] | None = [] if itemise else None
 

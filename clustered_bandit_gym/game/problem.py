@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,10 @@ class Problem:
             value = getattr(self, name)
             if value is not None or name in ("n_agents", "n_arms"):
                 object.__setattr__(self, name, whole(value, name))
+        for name in ("delta", "eta", "eta1", "sigma", "epsilon"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) and not (value is None and name in ("eta", "eta1")):
+                raise UserError(f"{name} must be a number, got {value!r}")
         rules = {
             "delta": (0 < self.delta < 1, "lie strictly between 0 and 1"),
             "eta": (self.eta is None or self.eta > 0, "be positive (or None: not told)"),

@@ -253,6 +253,7 @@ def make_generator(
         raise UnknownSetting(
             f"{what}: {error}; keywords that cbg.ClusteredBAIEnv does not have go to its generator, "
             f'which has {", ".join(known)} (told={{"eta": 0.1}} tells the learner another value)',
+            settings.keys() - known,
             known,
         ) from None
     return partial(kind, **settings) if settings else kind

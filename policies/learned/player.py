@@ -21,6 +21,7 @@ from clustered_bandit_gym._types import Array, Values
 from clustered_bandit_gym.envs.actions import empirical_best
 from clustered_bandit_gym.envs.flat_env import ORDERS_PER_CELL, box_features
 from clustered_bandit_gym.errors import UserError, needs_extra
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import check_unpacked
 from clustered_bandit_gym.policies.learned.features import SIZE, TOP, Features
 from clustered_bandit_gym.policy import PULL, STOP, StepPolicy
@@ -29,22 +30,26 @@ from clustered_bandit_gym.policy import PULL, STOP, StepPolicy
 class SB3Policy(StepPolicy):
     """Plays a model that Stable-Baselines3 has trained on an id of this package, deterministically.
 
-    Known inputs: the vector of a Box id with its default `max_pulls`, and `learned.features`. With the
-    first the game must have the N and K of the training, and a stop recommends each agent's empirical
-    best. With features the model plays games of any size, recommends the most probable arms, and
-    answers after 25 pulls for each arm of each agent at the latest. Nothing guarantees its error rate:
-    the harness measures it.
+    Known inputs: the vector of a Box id, and `learned.features`. With the first the game must have the N
+    and K of the training (only their product can be checked), and a stop recommends each agent's
+    empirical best. With features the model plays games of any size and recommends the most probable
+    arms. Nothing guarantees its error rate: the harness measures it.
 
     Args:
         path: the file that `model.save` or `clustered-bai train` wrote.
+        max_pulls: that of the training, at which the player answers by itself and of which a Box
+            observation holds the used share; by default that of the flat ids.
     """
 
     name = "sb3"
     guarantee = "none"
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, max_pulls: int | None = None) -> None:
         self.path = str(path)
+        self.max_pulls = None if max_pulls is None else whole(max_pulls, "max_pulls")
         file = Path(path)
+        if not file.is_file():  # SB3 adds the suffix
+            file = Path(f"{path}.zip")
         if not file.is_file():
             raise UserError(
                 f"there is no model file {self.path}: write one with model.save(...) or "
@@ -52,13 +57,18 @@ class SB3Policy(StepPolicy):
             )
         # A setting: another model under the same name is another policy.
         self.sha256 = sha256(file.read_bytes()).hexdigest()[:16]
-        self._network = Network(self.path)
+        self._network = Network(str(file))
 
     @property
     def label(self) -> str:
-        return f"{self.name}:{self.path}"
+        limit = f",max_pulls={self.max_pulls}" * (self.max_pulls is not None)
+        return f"{self.name}:{self.path}{limit}"
 
     def reset(self, info: Values, seed: int | None = None) -> None:
+        if "action_mask" in info:
+            raise UserError(
+                "sb3: and learned: play games, not their flat ids: leave out -Box, -Discrete"
+            )
         self._rng = np.random.default_rng(seed)
         self._sigma = info["sigma"]
         self._features = Features(info["n_clusters"], info["eta"], self._sigma)
@@ -66,7 +76,7 @@ class SB3Policy(StepPolicy):
     def act(self, obs: dict[str, Array], info: Values) -> Any:
         pulls = obs["pulls"]
         means = obs["means"]
-        used = pulls.sum() / (ORDERS_PER_CELL * pulls.size)
+        used = pulls.sum() / (self.max_pulls or ORDERS_PER_CELL * pulls.size)
         if self._network.inputs == SIZE:
             seen = self._features(pulls[None], means[None])
             rank = self._choose(seen.features[0], TOP + 1, pulls)
@@ -85,9 +95,10 @@ class SB3Policy(StepPolicy):
         network = self._network
         if (inputs.size, n_actions) != (network.inputs, network.actions):
             raise UserError(
-                f"{self.path} has {network.inputs} inputs and {network.actions} actions, the Box id "
-                f"of this game {inputs.size} and {n_actions}: play a model that was trained on the Box "
-                "id (not the -Discrete- one), at the size it was trained at"
+                f"{self.path} has {network.inputs} inputs and {network.actions} actions, here "
+                f"{inputs.size} and {n_actions} are needed: only models of the Box id at the size that "
+                "they were trained at, or of features, with single pulls and SB3's default layers, can "
+                "play"
             )
         scores = network(inputs)
         if network.masked and not pulls.any(axis=1).all():

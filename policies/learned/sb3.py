@@ -9,9 +9,10 @@ import numpy as np
 from gymnasium import spaces
 
 from clustered_bandit_gym._types import Array, Values
-from clustered_bandit_gym.envs.actions import action_mask
+from clustered_bandit_gym.envs.actions import action_mask, integers
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv, row_of
-from clustered_bandit_gym.errors import UserError, needs_extra
+from clustered_bandit_gym.errors import UserError, keywords_of, needs_extra
+from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.policies.learned.features import SIZE, TOP, Features, Seen
 
 with needs_extra("rl"):
@@ -24,7 +25,7 @@ class SB3VecEnv(VecEnv):
     ```python
     env = cbg.SB3VecEnv("ClusteredBAI-Tiny-Box-v0", n_envs=64, pull_cost=0.01)
     env = VecMonitor(env, info_keywords=("pulls", "wrong_agents", "cost"))
-    model = stable_baselines3.PPO("MlpPolicy", env, tensorboard_log="runs")
+    model = stable_baselines3.PPO("MlpPolicy", env)
     ```
 
     It takes the place of `DummyVecEnv`: actions and observations are those of the flat or Box variant
@@ -57,11 +58,13 @@ class SB3VecEnv(VecEnv):
             raise UserError(
                 f"{env_id} is not an environment of this package; `clustered-bai list` shows them"
             )
+        check_choice("features", features, (None, "auto"))
         if features == "auto":  # they are made from counts and means, on Box ids as well
             settings["observation"] = "dict"
         if settings.get("render_mode") is not None:
             raise UserError("SB3VecEnv draws no pictures; gym.make(id, render_mode=...) does")
-        self.envs = envs = ClusteredBAIVectorEnv(n_envs, **{**spec.kwargs, **settings})
+        with keywords_of(SB3VecEnv):
+            self.envs = envs = ClusteredBAIVectorEnv(n_envs, **{**spec.kwargs, **settings})
         self.features = None
         space = envs.single_observation_space
         action_space = envs.single_action_space
@@ -117,6 +120,7 @@ class SB3VecEnv(VecEnv):
 
     def _orders(self, actions: Array, seen: Seen) -> Array:
         """Ranks of cells as flat actions; a stop recommends the most probable arms."""
+        actions = integers(actions, (self.num_envs,), self.action_space.n)  # type: ignore[attr-defined]
         self.envs.recommendations = seen.arms[: self.num_envs]
         game = self.envs.game
         size, rank = np.divmod(actions, TOP)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clustered_bandit_gym._types import FilePath, Values
-from clustered_bandit_gym.errors import UserError, needs_extra
+from clustered_bandit_gym.errors import UserError, keywords_of, needs_extra
 from clustered_bandit_gym.game.checks import check_choice, whole
 
 
@@ -77,18 +77,24 @@ def make_model(
     kinds: Values = {"ppo": PPO, "maskable-ppo": MaskablePPO}
     check_choice("algo", algo, tuple(kinds))
     whole(steps, "steps")
+    whole(n_steps, "n_steps")
+    if whole(seed, "seed", 0) >= 2**32:
+        raise UserError(f"seed must be below 2**32 here, got {seed}")
+    if "pull_sizes" in settings:
+        raise UserError("players of the board make single pulls; pull_sizes is for SB3VecEnv")
     torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
-    envs = SB3VecEnv(
-        env, "auto", n_envs=n_envs, pull_cost=pull_cost, error_penalty=error_penalty, **settings
-    )
+    rewards = {"pull_cost": pull_cost, "error_penalty": error_penalty}
+    with keywords_of(make_model):
+        envs = SB3VecEnv(env, "auto", n_envs=whole(n_envs, "n_envs"), **rewards, **settings)
     game = envs.envs.game
     game.limit = min(game.limit, 10 * game.n_agents * game.n_arms)
-    n_steps = min(n_steps, ceil(steps / n_envs))
+    n_steps = max(min(n_steps, ceil(steps / n_envs)), ceil(2 / n_envs))
+    size = n_steps * n_envs
     return kinds[algo](
         "MlpPolicy",
         envs,
         n_steps=n_steps,
-        batch_size=min(2048, n_steps * n_envs),
+        batch_size=max(batch for batch in range(1, 2049) if size % batch == 0),
         n_epochs=4,
         gamma=1.0,  # all pulls count alike
         ent_coef=0.005,

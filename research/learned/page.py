@@ -13,7 +13,8 @@ PAGE = """# A learned player
 It is plain PPO of Stable-Baselines3 on `{env}` with {steps:,} steps, {seconds} s of processor time for each
 model, the evaluations of the curve included. A player that errs more often needs fewer pulls, so bare pulls
 compare nothing. The ratio divides a player's mean pulls by those that uniform sampling with a likelihood-ratio
-stop (`uniform-glr`, the best threshold) needs for the player's own error rate.
+stop (`uniform-glr`, the best threshold) needs for the player's own error rate. Episodes end at {limit} pulls, as in
+the training; on the board, say so: `sb3:model.zip,max_pulls={limit}`.
 
 | player | error rate | pulls | of `uniform-glr` |
 |---|---:|---:|---:|
@@ -73,6 +74,7 @@ def write(results: dict[str, Any]) -> str:
         env=settings["env"],
         steps=settings["steps"],
         trials=settings["trials"],
+        limit=settings["max_pulls"],
         seconds=f"{min(times):.0f} to {max(times):.0f}",
         rows="\n".join(rows),
         failed=sum(one["ratio"] > 1 for one in models),

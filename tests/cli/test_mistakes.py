@@ -186,4 +186,4 @@ def test_ctrl_c_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("clustered_bandit_gym.harness.audit.audit.audit", interrupted)
     text = call("audit", "naive", "--quick", code=130)
-    assert "interrupted; an --out keeps the trials that had ended" in text
+    assert "interrupted; trials that had ended are kept" in text

@@ -202,6 +202,8 @@ def test_step_before_reset(name: str) -> None:
         env.unwrapped.step((cbg.PULL, (0, 0)))
     with pytest.raises(ResetNeeded):
         _ = env.unwrapped.federation
+    with pytest.raises(ResetNeeded):
+        gym.make(name, render_mode="rgb_array").unwrapped.render()
 
 
 def test_register_is_idempotent() -> None:

@@ -247,6 +247,24 @@ def test_masks() -> None:
         assert info["action_mask"].tolist() == [1] * 12 + [stop] == masks().astype(int).tolist()
 
 
+def test_masks_keep_the_limit_of_an_agent() -> None:
+    """Orders that would exceed it are masked; all others can be carried out."""
+    env = gym.make(
+        "ClusteredBAI-Discrete-v0", instance=INSTANCE, max_pulls_per_agent=4, pull_sizes=(1, 3)
+    )
+    info = env.reset(seed=0)[1]
+    rng = np.random.default_rng(0)
+    while info["action_mask"][:-1].any():
+        allowed = np.flatnonzero(info["action_mask"][:-1])
+        info = env.step(rng.choice(allowed))[4]
+    assert info["pulls_per_agent"].tolist() == [4] * env.get_wrapper_attr("n_agents")
+    assert info["action_mask"][-1] == 1
+    wrapped = cbg.DiscreteActions(cbg.ClusteredBAIEnv(INSTANCE, max_pulls_per_agent=1))
+    wrapped.reset(seed=0)
+    wrapped.step(0)
+    assert wrapped.action_masks().tolist() == [False] * 3 + [True] * 9 + [False]
+
+
 # --- coarser actions -------------------------------------------------------------------------------------------------
 
 COARSE: dict[str, Any] = {"pull_sizes": (1, 4, 16)}

@@ -127,6 +127,15 @@ def test_same_seeds_same_play_as_the_central_game() -> None:
     assert [infos[agent]["sample"] for agent in env.possible_agents] == samples.tolist()
 
 
+def test_mistakes() -> None:
+    with pytest.raises(TypeError, match=r"'comunication' \(did you mean 'communication'"):
+        cbg.parallel_env(comunication="broadcast")
+    with pytest.warns(
+        UserWarning, match=r"reset options other than \('instance_seed', 'play_seed'\)"
+    ):
+        make().reset(options={"instance_sed": 3})
+
+
 def test_copies_and_pickles_go_on_with_the_same_play() -> None:
     env = cbg.parallel_env("broadcast", generator="tiny", max_cycles=30)
     env.reset(seed=3)

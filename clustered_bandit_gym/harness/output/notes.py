@@ -71,10 +71,12 @@ def notes_of(
     most = trials.groupby([cells_of(trials), "policy"])["pulls"].transform("max")
     ended = ~trials["outcome"].isin(UNFINISHED) & (trials["pulls"] > 0)
     same = (ended & (trials["pulls"] == most)).groupby(trials["policy"], sort=False).mean()
-    if summary["trials"].min() >= 10 and (same > 0.5).any():
+    same = same[same > 0.1]
+    if summary["trials"].min() >= 20 and len(same):
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in same.items())
         notes.append(
-            f"Most trials take the same number of pulls ({', '.join(same.index[same > 0.5])}): a "
-            "fixed budget, or a limit that answers for a player that does not stop by itself."
+            f"Trials that took exactly the most pulls of any ({shares}): a fixed budget, or a limit "
+            "that answers for a player that did not stop by itself."
         )
     kinds = trials["outcome"].value_counts()
     if parts := [f"{kinds[name]} {text}" for name, text in UNFINISHED.items() if name in kinds]:

@@ -192,15 +192,15 @@ def test_note_on_trials_for_a_pass() -> None:
     assert f"{verdict(0, 10, 0.1).more} further trials" in " ".join(board.notes)
 
 
-def test_note_on_players_that_never_stop_by_themselves() -> None:
+def test_note_on_players_that_do_not_stop_by_themselves() -> None:
     def fixed(*pulls: float, outcomes: str = "solved") -> str:
-        notes = cbg.Board(rows("p", list(pulls), outcomes) + rows("q", [5.0] * len(pulls))).notes
-        return next((note for note in notes if note.startswith("Most trials")), "")
+        found = rows("p", list(pulls), outcomes) + rows("q", [5.0] * len(pulls))
+        return next((note for note in cbg.Board(found).notes if note.startswith("Trials that")), "")
 
-    assert "(p, q)" in fixed(*[300.0] * 11, 7.0)
-    for rest in ([9.0] * 2, [0.0] * 12, [float(n) for n in range(1, 13)]):
-        assert "p, " not in fixed(*rest)
-    assert "(q)" in fixed(*[300.0] * 12, outcomes="budget")
+    assert "(p 25%, q 100%)" in fixed(*[300.0] * 5, *map(float, range(15)))
+    for rest in ([9.0] * 2, [0.0] * 22, [300.0] * 2 + [float(n) for n in range(18)]):
+        assert "p " not in fixed(*rest).partition(")")[0]
+    assert "(q 100%)" in fixed(*[300.0] * 22, outcomes="budget")
 
 
 def test_a_board_on_which_no_finished_trial_is_right() -> None:

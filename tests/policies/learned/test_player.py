@@ -62,14 +62,14 @@ MODELS: dict[str, Any] = {
 }
 
 
-def agreement(model: Any, policy: SB3Policy) -> None:
+def agreement(model: Any, policy: SB3Policy, max_pulls: int = 300) -> None:
     """The player's action is the model's own at 30 random observations."""
     rng = np.random.default_rng(0)
     for _ in range(30):
         pulls = rng.integers(1, 9, (4, 3))
         obs = {"pulls": pulls, "means": rng.random((4, 3))}
         policy.reset(TOLD, seed=0)
-        time = np.array([pulls.sum() / 300])
+        time = np.array([pulls.sum() / max_pulls])
         seen = box_features(pulls[None], obs["means"][None], 0.4, time)[0]
         expected = int(model.predict(seen, deterministic=True)[0])
         kind, choice = policy.act(obs, {})
@@ -84,6 +84,7 @@ def test_tensors_alone_play_what_sb3_would(name: str, tmp_path: Path) -> None:
             parameter.add_(0.3 * torch.randn_like(parameter))
     model.save(tmp_path / "m.zip")
     agreement(model, SB3Policy(str(tmp_path / "m.zip")))
+    agreement(model, SB3Policy(str(tmp_path / "m"), max_pulls=120), 120)
     row = cbg.play(f"sb3:{tmp_path / 'm.zip'}", gym.make(TINY, max_pulls=50), seed=1, bound=False)
     assert row["outcome"] != "error"
 
@@ -95,6 +96,24 @@ def test_a_model_that_never_stops_answers_at_the_limit(tmp_path: Path) -> None:
     model.save(tmp_path / "box.zip")
     row = cbg.play(SB3Policy(str(tmp_path / "box.zip")), TINY, seed=1, bound=False)
     assert (row["pulls"], row["outcome"] in ("solved", "wrong")) == (25 * 12, True)
+
+
+def test_a_limit_of_the_training(tmp_path: Path) -> None:
+    model = ppo()
+    with torch.no_grad():
+        model.policy.action_net.bias[-1] = -100.0
+    model.save(tmp_path / "box.zip")
+    policy = make(f"sb3:{tmp_path / 'box'},max_pulls=120")
+    assert policy.label.endswith("box,max_pulls=120")
+    assert cbg.play(policy, TINY, seed=1, bound=False)["pulls"] == 120
+
+
+@pytest.mark.parametrize("kind", ["Box", "Discrete"])
+def test_flat_ids_are_refused(tmp_path: Path, kind: str) -> None:
+    ppo().save(tmp_path / "box.zip")
+    env = f"ClusteredBAI-Tiny-{kind}-v0"
+    row = cbg.play(SB3Policy(str(tmp_path / "box.zip")), env, bound=False)
+    assert "leave out -Box, -Discrete" in row["message"]
 
 
 def test_custom_networks_are_refused(tmp_path: Path) -> None:
@@ -164,7 +183,7 @@ def test_other_files_and_sizes_are_refused(tmp_path: Path) -> None:
             SB3Policy(str(tmp_path / "bomb.zip"))
     policy = SB3Policy(str(tmp_path / "m.zip"))
     policy.reset(TOLD, seed=0)
-    with pytest.raises(ValueError, match="at the size it was trained at"):
+    with pytest.raises(ValueError, match="at the size that they were trained at"):
         policy.act({"pulls": np.ones((5, 3), dtype=np.int64), "means": np.zeros((5, 3))}, {})
 
 

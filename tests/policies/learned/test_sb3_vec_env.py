@@ -105,6 +105,19 @@ def test_masks_of_a_game_with_fewer_cells_than_features_show() -> None:
     assert env.action_masks().tolist() == [[True] * 8 + [False]] * 2
 
 
+def test_mistakes() -> None:
+    with pytest.raises(ValueError, match="features must be one of None, 'auto'; got 'atuo'"):
+        cbg.SB3VecEnv(TINY, "atuo")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"'n_env' \(did you mean 'n_envs'"):
+        cbg.SB3VecEnv(TINY, n_env=2)
+    env = cbg.SB3VecEnv(TINY, "auto", n_envs=2)
+    env.reset()
+    with pytest.raises(ValueError, match="action 9 is out of range: actions run from 0 to 8"):
+        env.step(np.array([0, 9]))
+    with pytest.raises(ValueError, match=r"expected integers of shape \(2,\)"):
+        env.step(np.array([0]))
+
+
 def test_options_are_refused() -> None:
     env = cbg.SB3VecEnv(TINY, n_envs=2)
     env.set_options({"instance_seed": 5})

@@ -43,6 +43,27 @@ def test_bad_settings() -> None:
         make_model(TINY, steps=0)
     with pytest.raises(ValueError, match="training needs fixed ones"):
         make_model(TINY, told={"eta": "truth"})
+    with pytest.raises(ValueError, match="pull_sizes is for SB3VecEnv"):
+        make_model(TINY, pull_sizes=(1, 4))
+    for seed in (-3, 2**32):
+        with pytest.raises(ValueError, match="seed must be"):
+            make_model(TINY, seed=seed)
+    for name in ("n_steps", "n_envs"):
+        with pytest.raises(ValueError, match=f"{name} must be a whole number >= 1"):
+            make_model(TINY, **{name: 0})
+    with pytest.raises(TypeError, match=r"'n_step' \(did you mean 'n_steps'"):
+        make_model(TINY, n_step=3)
+    with pytest.raises(ValueError, match="error_penalty must be a finite number >= 0, got 'abc'"):
+        make_model(TINY, error_penalty="abc")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("steps", "batch"), [(500_000, 2048), (3_000, 1504), (1, 64)], ids=["default", "few", "least"]
+)
+@pytest.mark.filterwarnings("error:You have specified a mini-batch size")
+def test_batches_divide_what_is_collected(steps: int, batch: int) -> None:
+    assert make_model(TINY, steps=steps).batch_size == batch
+    assert make_model(TINY, steps=steps, n_envs=1, n_steps=1).batch_size == 2
 
 
 def test_an_episode_is_answered_after_ten_pulls_of_each_arm() -> None:
