@@ -80,5 +80,5 @@ def needs_extra(name: str) -> Iterator[None]:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """What a mistyped `name` may stand for, in brackets; "" where nothing known is like it."""
-    close = get_close_matches(name, list(known), n=2)
+    close = get_close_matches(name, list(known), n=2, cutoff=0.76)
     return f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""

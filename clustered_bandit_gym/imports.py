@@ -19,7 +19,8 @@ def load_object(spec: str, what: str) -> Any:
     try:
         return resolve_name(spec)
     except Exception as error:
+        hint = "; leave out .py" * (".py:" in spec)
         raise UserError(
             f"{what}: cannot load {spec} from this folder or from what is installed: "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {error}{hint}"
         ) from error

@@ -24,10 +24,12 @@ import numpy as np
 from clustered_bandit_gym._types import Values
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv
 from clustered_bandit_gym.envs.stepwise import crosstalk
+from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.isolation import COPIES
 from clustered_bandit_gym.game.rewards import Bernoulli, Categorical
 from clustered_bandit_gym.harness.play import play
+from clustered_bandit_gym.harness.settings import path_of, rebuild_policy
 from clustered_bandit_gym.policy import Policy, StepPolicy
 
 
@@ -72,14 +74,14 @@ def check_policy(
         row = played(policy, name)
         if COPIES in row["message"]:
             remarks.append(f"; {name}: {row['message']}")
-        assert row["correct"] is not None, f"{name} ({row['message']})"
-        differently = f"{name}: the same seeds on a copy play differently"
+        assert row["correct"] is not None, f"in the game {name!r}: {row['message']}"
+        differently = f"in the game {name!r} the same seeds on a copy play differently"
         np.testing.assert_equal(played(copy, name), row, differently)
         if isinstance(policy, Policy):
             env = ClusteredBAIEnv(instance, delta=0.2, max_pulls=max_pulls)
             differ = crosstalk(policy, env, seed, seed)
             assert not differ, (
-                f"{name}: in blocks of one agent the policy plays differently ({differ}): a local "
+                f"in the game {name!r} in blocks of one agent the policy plays differently ({differ}): a local "
                 "program lets agents use each other's rewards, which were not sent, or draws "
                 "random numbers elsewhere than from block.random"
             )
@@ -93,7 +95,12 @@ def check_policy(
         row = played(policy, "gaussian rewards", **settings)
         if row["correct"] is None:
             remarks.append(f"; not robust to {name} ({row['message'] or row['outcome']})")
-    print(f"{len(games) + len(variants) - len(remarks)} games OK{''.join(remarks)}")
+    played_well = len(games) + len(variants) - len(remarks)
+    try:
+        rebuild_policy(path_of(type(policy)), policy.settings, [type(policy).__module__])
+    except UserError as error:
+        remarks.append(f"; replay needs policy=...: {error}")
+    print(f"{played_well} games OK{''.join(remarks)}")
 
 
 class _TooLong(BaseException):

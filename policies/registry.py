@@ -46,7 +46,7 @@ def make(spec: str) -> Policy | StepPolicy:
         cls = load_object(f"{name}:{attribute}", f"policy {spec!r}{meant}")
         if not (isinstance(cls, type) and issubclass(cls, Policy | StepPolicy)):
             raise UserError(
-                f"policy {spec!r}: {attribute!r} of {name!r} is not a Policy or StepPolicy"
+                f"policy {spec!r}: {attribute!r} of {name!r} is not a class derived from cbg.Policy or cbg.StepPolicy"
             )
     else:
         from clustered_bandit_gym.policies.engines.registry import ENGINES

@@ -193,7 +193,7 @@ HELP = {
     "seed": "Root seed.",
     "compare seed": "Root seed; 'secret' draws 128 bits, which are printed.",
     "audit seed": "Root seed; 'secret' draws 128 bits, which are printed.",
-    "set_": "Any other keyword of the environment, KEY=VALUE; JSON for lists.",
+    "set_": "Any other keyword of the environment, KEY=VALUE; a JSON list is swept.",
     "train set_": "n_envs (64), n_steps (128), pull_cost (0.01), error_penalty (8), or a keyword of the "
     "environment.",
     "sigma": "Bound σ on the noise, by default half the width of the support, or 1.",
@@ -264,7 +264,7 @@ class Command(TyperCommand):
             raise typer.Exit(MISTAKE) from None
         except KeyboardInterrupt:
             say(
-                "interrupted; trials that had ended are kept where there is an --out folder, models not"
+                "interrupted; an --out folder keeps trials that had ended, and the same command resumes"
             )
             raise
         except SystemExit as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from traceback import print_exception
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -25,6 +26,9 @@ from clustered_bandit_gym.cli.app import (
 )
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.imports import load_object
+
+if TYPE_CHECKING:
+    from clustered_bandit_gym.harness.output.board import Board
 
 
 @command("list")
@@ -195,17 +199,15 @@ def show(
 
     if plot is None and (x or panel or style or width):
         raise UserError("--x, --panel, --style and --width are for a picture: add --plot FILE")
-    labels = {name: shown for name, _, shown in (text.rpartition("=") for text in label or ())}
-    if "" in labels:
-        raise UserError('--label takes POLICY=LABEL, e.g. --label "mine=Ours"')
+    if format_ != "latex" and (ci or bold_best or pivot):
+        raise UserError("--pivot, --ci and --bold-best are for a table: add --format latex")
+    if format_ != "latex" and label and plot is None:
+        raise UserError("--label is for pictures and tables: add --plot FILE or --format latex")
+    board = Board.load(folder)
+    labels = _labels(board, label)
     how: Any = {}
     if format_ == "latex":
         how = {"pivot": pivot, "ci": ci, "bold_best": bold_best, "labels": labels}
-    elif ci or bold_best or pivot:
-        raise UserError("--pivot, --ci and --bold-best are for a table: add --format latex")
-    elif label and plot is None:
-        raise UserError("--label is for pictures and tables: add --plot FILE or --format latex")
-    board = Board.load(folder)
     if format_ or not (plot or export):
         show_document(board, format_ or "text", **how)
     if plot is not None:
@@ -217,12 +219,27 @@ def show(
 
 
 @command("report")
-def report(folder: Path, *, out: Path = Path("report.html")) -> None:
+def report(folder: Path, *, label: Several = None, out: Path = Path("report.html")) -> None:
     """One self-contained HTML page of kept trials."""
+    from clustered_bandit_gym.harness.output.board import Board
     from clustered_bandit_gym.harness.output.report import write_report
 
-    write_report(folder, out)
+    labels = _labels(Board.load(folder), label) if label else None
+    write_report(folder, out, labels)
     typer.echo(f"Wrote {out}")
+
+
+def _labels(board: Board, texts: Several) -> dict[str, str]:
+    """The display names that --label gives to policies of a board, as POLICY=LABEL; both may hold
+    equals signs."""
+    names = sorted(board.trials["policy"].unique(), key=len, reverse=True)
+    found = {}
+    for text in texts or ():
+        name = next((name for name in names if re.match(f"{re.escape(name)}=.", text)), None)
+        if name is None:
+            raise UserError(f"--label takes POLICY=LABEL, policies: {', '.join(names)}; got {text}")
+        found[name] = text[len(name) + 1 :]
+    return found
 
 
 @command("reproduce")

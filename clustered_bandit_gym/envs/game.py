@@ -218,7 +218,7 @@ def _source(instance: Any, generator: Any, settings: Values) -> Any:
             raise UserError(f"instance: there is no file {path}")
         if path.suffix.lower() != ".csv":
             instance = Instance.load(path)
-        elif is_log(path):
+        elif is_log(path) or "n_clusters" in settings:
             instance = Instance.from_logs(path, settings.pop("n_clusters", None))
         else:
             # A table of means says nothing of agents: a generator spreads any number of them.
@@ -228,7 +228,8 @@ def _source(instance: Any, generator: Any, settings: Values) -> Any:
     if settings:
         raise UnknownSetting(
             f"got an unexpected keyword argument {min(settings)!r}: a setting of generators, but an "
-            "instance is given; use told={...} to change what the learner is told of it",
+            f"instance with {instance.n_agents} agents is given; use told={{...}} to change what the "
+            "learner is told of it",
             settings,
         )
     return instance

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from inspect import signature
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -89,6 +90,9 @@ class Channel:
             block = Block(play, agents[rows])
             try:
                 answer = run(block, *[table[rows] for table in tables])
+            except TypeError:
+                _check_form(program, len(tables))
+                raise
             finally:
                 block._over = True
             payloads = _payloads(answer)
@@ -325,6 +329,18 @@ class Block:
         if name not in memory:
             raise KeyError(f"no agent has saved {name!r}")
         return memory[name][self.agents]
+
+
+def _check_form(program: Callable[..., Answer], sent: int) -> None:
+    """Tell a program that does not take what it is called with."""
+    form = signature(program)
+    try:
+        form.bind(None, *range(sent))
+    except TypeError as error:
+        raise UserError(
+            f"the local program {program_name(program)}{form} is called with the block and one array "
+            f"for each payload of down=, here {sent}: {error}"
+        ) from None
 
 
 def _payloads(answer: Answer) -> list[Payload]:

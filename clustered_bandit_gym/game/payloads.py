@@ -273,7 +273,7 @@ def as_made(payload: Any) -> Payload:
     if kind not in [row[0] for row in TABLE]:
         known = [f"{one.__name__}({form}): {what}, {price}" for one, form, what, price in TABLE]
         raise TypeError(
-            f"a local program returns payloads, e.g. ArmIndex(arms, among=problem.n_arms), got "
+            f"a message is a payload, e.g. ArmIndex(arms, among=problem.n_arms), got "
             f"{kind.__name__}. The payloads, which cannot be subclassed, are: {'; '.join(known)}"
         )
     content = {name: it for name, it in vars(payload).items() if name not in ("bits", "reals")}

@@ -180,7 +180,7 @@ class Play:
 
     def _admit(self, agents: Ints, arms: Ints, times: Ints) -> tuple[Shape, int]:
         """Shape and number of the pulls asked for; raises where they would exceed a limit."""
-        shape = np.broadcast(agents, arms, times).shape
+        shape = _shape(agents, arms, times)
         cells = math.prod(shape)
         total = int(times.sum(dtype=float))  # exact up to 2**53, never overflows
         total *= cells // max(times.size, 1)
@@ -215,7 +215,9 @@ class Play:
     def order(self, kind: Kind, agents: ArrayLike, arms: ArrayLike, times: ArrayLike) -> Array:
         """Order pulls, and bill the orders and their answers."""
         agents = indices(agents, self.problem.n_agents, "agent")
-        agents, arms, numbers = np.broadcast_arrays(agents, arms, whole_times(times))
+        numbers = whole_times(times)
+        _shape(agents, arms, numbers)
+        agents, arms, numbers = np.broadcast_arrays(agents, arms, numbers)
         drawn = self.draw(agents, arms, numbers, kind)
         whom = agents.ravel()
         numbers = numbers.ravel()
@@ -253,6 +255,18 @@ class Play:
         play = cls.__new__(cls)
         vars(play).update(snapshot, _process=os.getpid())
         return play
+
+
+def _shape(*arrays: ArrayLike) -> Shape:
+    """Of agents, arms and times together."""
+    shapes = [np.shape(array) for array in arrays]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise UserError(
+            "agents (or rows), arms and times need one entry for each request, or shapes that "
+            f"broadcast, such as rows[:, None] and arms[None, :]; got {shapes}"
+        ) from None
 
 
 def _add(counts: Ints, agents: Ints, times: Ints, cells: int) -> None:

@@ -129,9 +129,12 @@ class Problem:
         }
         for name, (true, held) in holds.items():
             if check and not held:
+                own = '; generator_kwargs={"sigma": ...} sets that of a generator' * (
+                    name == "sigma"
+                )
                 raise UserError(
-                    f"told {name} = {known[name]}, which does not hold: the instance has {true}; "
-                    "pass check=False to play a misspecified problem"
+                    f"told {name} = {known[name]}, which does not hold: the instance has {true}{own}; "
+                    "check=False plays a misspecified problem"
                 )
         return problem
 

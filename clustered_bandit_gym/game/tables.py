@@ -7,6 +7,7 @@ two are categorical, so that tables by group and arm have a cell for every pair.
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,26 +54,43 @@ def read_bandits(path: FilePath) -> Bandits:
     cells = _cells(path)
     first = cells.iloc[0].tolist()
     if len({"cluster", "agent", "user", "arm", "reward"} & _lower(first)) > 1:
+        if {"agent", "user"} & _lower(first):
+            text = "rewards are pooled by cluster: the columns of agents are not used"
+            warnings.warn(f"{path}: {text}", stacklevel=2)
         return _bandits_of(_rows(_below_header(cells), "cluster"))
     # The corner of a header: names of arms and clusters may be numbers then.
     corner = first[0].lower() in ("", "cluster")
     numbers = [_is_number(cell) for cell in first[1:] or first]
+    counted = not _is_number(first[0]) and first[1:] in (
+        [str(k + start) for k in range(len(first) - 1)] for start in (0, 1)
+    )
     has_header = corner or not all(numbers)
-    if not corner and any(numbers) and has_header:
+    if not corner and (counted or (any(numbers) and has_header)):
         raise UserError(
-            f"{path}, line 1: expected numbers, or names of arms that are not numbers, got "
-            f"{', '.join(first)}"
+            f"{path}, line 1: expected means, or names of arms; got {', '.join(first)}. Where names "
+            "are numbers, the first cell must be `cluster` or empty"
         )
     table = _below_header(cells) if has_header else cells
     has_names = corner or not any(map(_is_number, table.iloc[:, 0]))
     if has_names:
         table = table.set_index(table.columns[0])
     found: Bandits = {"means": _numbers(table)}
+    if len(table) > 100 and table.shape[1] <= 3 and not has_header:
+        raise UserError(
+            f"{path}: {len(table)} rows without a header; rewards need one, e.g. agent,arm,reward"
+        )
     if has_header:
-        found["arm_names"] = tuple(table.columns)
+        found["arm_names"] = _different(table.columns, path)
     if has_names:
-        found["cluster_names"] = tuple(table.index)
+        found["cluster_names"] = _different(table.index, path)
     return found
+
+
+def _different(names: Any, path: FilePath) -> tuple[str, ...]:
+    """`names`, each at most once."""
+    if not names.is_unique:
+        raise UserError(f"{path}: {names[names.duplicated()][0]!r} is named twice")
+    return tuple(names)
 
 
 def is_log(path: FilePath) -> bool:
@@ -206,6 +224,11 @@ def _rows(frame: pd.DataFrame, group: str) -> pd.DataFrame:
             "agent or user (Instance.from_logs)"
         )
     columns = {"group": _labels(named[group]), "arm": _labels(named.arm)}
+    for name, labels in columns.items():
+        if "" in labels.categories:
+            line = named.index[labels == ""][0]
+            what = group if name == "group" else name
+            raise UserError(f"{named.index.name or 'row'} {line}: the column {what} is empty")
     return pd.DataFrame(columns | {"reward": _numbers(named[["reward"]])[:, 0]})
 
 
@@ -228,7 +251,7 @@ def _numbers(cells: pd.DataFrame) -> Floats:
     if not np.isfinite(numbers).all():
         row, column = np.argwhere(~np.isfinite(numbers))[0]
         got = cells.iat[row, column]
-        place = f"{cells.index.name or 'row'} {cells.index[row]}"
+        place = f"{cells.index.name or 'row'} {cells.index[row]}, column {cells.columns[column]}"
         raise UserError(f"expected finite numbers, got {got!r} in {place}")
     return numbers
 

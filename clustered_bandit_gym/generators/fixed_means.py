@@ -57,6 +57,11 @@ class FixedMeans(FixedBandits):
         for setting in ("allow_ties", "allow_overlap"):
             check_choice(setting, getattr(self, setting), (True, False))
         if not isinstance(self.sizes, str):
+            if not np.iterable(self.sizes):
+                raise UserError(
+                    f"sizes takes a number for each cluster, got {self.sizes}; where lists are swept, "
+                    "as on the command line, write [[3, 1]]"
+                )
             plain["sizes"] = tuple(map(float, self.sizes))
             self._split()
         super().__post_init__()

@@ -151,7 +151,10 @@ def _cells(
         raise UserError("nothing to sweep over: a list of settings is empty")
     # As rows show them: boards group rows by that.
     if len({repr((cell.env_id, cell.plain_kwargs)) for cell in found}) < len(found):
-        raise UserError("the same environment with the same settings is listed twice")
+        raise UserError(
+            "the same environment with the same settings is listed twice; every list is swept: "
+            "[[3, 1]] is one value"
+        )
     return found
 
 

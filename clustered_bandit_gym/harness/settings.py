@@ -20,7 +20,7 @@ import gymnasium as gym
 import numpy as np
 
 from clustered_bandit_gym._types import Values
-from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.errors import UserError, suggestion
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.imports import load_object
 from clustered_bandit_gym.policy import Policy, StepPolicy
@@ -47,8 +47,13 @@ class Cell:
         """The environment; raises `UserError` where the id or the keywords are wrong."""
         try:
             env = gym.make(self.env_id, disable_env_checker=True, **self.kwargs)
+        except gym.error.UnregisteredEnv as error:
+            meant = suggestion(self.env_id, gym.registry)
+            raise UserError(
+                f"there is no environment {self.env_id}{meant}; `clustered-bai list` shows them"
+            ) from error
         except gym.error.Error as error:
-            raise UserError(f"{error} (`clustered-bai list` shows the environments)") from error
+            raise UserError(str(error)) from error
         except TypeError as error:
             said = str(error).partition(" was raised from")[0]  # Gymnasium repeats all keywords
             raise UserError(f"{self.env_id}: {said}") from error

@@ -31,7 +31,9 @@ import numpy as np
 import pandas as pd
 
 from clustered_bandit_gym._types import FilePath, Values
+from clustered_bandit_gym.envs.stepwise import crosstalk
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.harness.audit.games import GAMES
 from clustered_bandit_gym.harness.identity import versions
 from clustered_bandit_gym.harness.play import Row, play, resolve_policies
 from clustered_bandit_gym.harness.scoring.summary import UNFINISHED
@@ -203,9 +205,14 @@ def replayed(
             ended = subprocess.run(command, input=asked.encode(), cwd=clean, capture_output=True)
             if not out.exists():
                 said = ended.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-                raise UserError(f"replay: the policy cannot be built: {said or ended.returncode}")
+                raise UserError(f"replay: the policy cannot be played: {said or ended.returncode}")
             rows += [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
             out.unlink()
+            if differ := rows[-1].get("differ") if rows else None:
+                raise UserError(
+                    f"in blocks of one agent the policy plays differently ({differ}): its programs "
+                    "let agents use each other's rewards, which were not sent"
+                )
             if len(rows) < len(trials):
                 cell, trial = trials[len(rows)]
                 rows.append({"cell": cell, "trial": trial, "outcome": "crash"})
@@ -225,6 +232,12 @@ def _child() -> None:
             env = cell.setting(stepper, secret).make()
             row = play(policy, env, cell.seed, trial=trial, bound=False)
             print(json.dumps(short_row(name, row)), file=file, flush=True)
+        # At last: a policy may carry something from play to play.
+        for game in [game for game in GAMES if game.small and not stepper]:
+            small: Any = game.env(0.2, 500_000).make().unwrapped
+            if differ := crosstalk(policy, small, 0, 0):
+                print(json.dumps({"differ": differ}), file=file)
+                break
 
 
 def different(rows: list[Row], again: list[Row]) -> list[str]:

@@ -129,7 +129,12 @@ def test_a_table_for_a_paper(tmp_path: Path) -> None:
     assert r"\times10^{" in text
     assert "n_agents varies" in error(*latex, "--pivot", "delta")
     assert "add --format latex" in error("show", tmp_path, "--ci")
-    assert "Ours & " in call(*latex, "--label", "naive=Ours", "bai-cl++=Theirs")
+    assert r"Ours (x=2) & " in call(*latex, "--label", "naive=Ours (x=2)", "bai-cl++=Theirs")
+    for wrong in ("naive", "naive=", "naiv=Ours"):
+        assert "takes POLICY=LABEL, policies: bai-cl++, naive" in error(*latex, "--label", wrong)
+    page = tmp_path / "page.html"
+    call("report", tmp_path, "-o", page, "--label", "naive=Ours")
+    assert '"label": "Ours"' in page.read_text(encoding="utf-8")
 
 
 def test_an_interrupted_sweep_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,6 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
         ("--x", "n_agents", "add --plot FILE"),
         ("--pivot", "n_agents", "add --format latex"),
         ("--label", "naive=Ours", "add --plot FILE or --format latex"),
-        ("--label", "naive", "takes POLICY=LABEL"),
     ],
 )
 def test_outputs_that_cannot_be_written_are_refused(
@@ -147,7 +146,7 @@ class Moody(cbg.Policy):
     [
         ("Nothing", "solve returned None; expected one arm per agent: an int array (4,)"),
         ("Floats", "solve returned float64 of shape (4,); expected one arm per agent"),
-        ("Unsent", "a local program returns payloads"),
+        ("Unsent", "a message is a payload"),
     ],
 )
 def test_a_policy_that_raises_in_every_trial(
@@ -186,4 +185,4 @@ def test_ctrl_c_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("clustered_bandit_gym.harness.audit.audit.audit", interrupted)
     text = call("audit", "naive", "--quick", code=130)
-    assert "interrupted; trials that had ended are kept" in text
+    assert "interrupted; an --out folder keeps trials" in text

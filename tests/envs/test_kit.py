@@ -64,7 +64,11 @@ class NeverStops(cbg.StepPolicy):
     ("policy", "error", "message"),
     [
         (OwnDice(), AssertionError, "differ"),
-        (Wide(), AssertionError, "gaussian rewards .UserError: solve returned float64"),
+        (
+            Wide(),
+            AssertionError,
+            "in the game 'gaussian rewards': UserError: solve returned float64",
+        ),
         (Hidden(), TypeError, "JSON"),
         (NeverStops(), AssertionError, "after 1,000 pulls"),
         (3, AssertionError, "inherits"),
@@ -174,13 +178,13 @@ class Idles(cbg.Policy):
 
 def test_errors_name_the_game() -> None:
     with pytest.raises(
-        AssertionError, match=r"gaussian rewards \(IndexError: .*\(test_kit.py, line \d+\)"
+        AssertionError, match=r"'gaussian rewards': IndexError: .*\(test_kit.py, line \d+\)"
     ):
         check_policy(Broken())
 
 
 def test_a_loop_without_pulls_ends() -> None:
-    with pytest.raises(AssertionError, match=r"gaussian rewards .*no answer within 0.2 s"):
+    with pytest.raises(AssertionError, match=r"'gaussian rewards': .*no answer within 0.2 s"):
         check_policy(Idles(), max_seconds=0.2)
 
 

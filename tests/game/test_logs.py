@@ -74,7 +74,7 @@ def test_an_environment_recognises_logs(path: Path) -> None:
     assert (env.unwrapped.n_agents, env.unwrapped.n_arms) == (6, 3)
     env = gym.make("ClusteredBAI-v0", instance=str(path), n_clusters=2, disable_env_checker=True)
     assert env.unwrapped.draw_instance(0).n_clusters == 2
-    with pytest.raises(ValueError, match="an instance is given"):
+    with pytest.raises(ValueError, match="an instance with 6 agents is given"):
         gym.make("ClusteredBAI-v0", instance=str(path), eta=0.2)
 
 

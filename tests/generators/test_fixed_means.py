@@ -85,7 +85,7 @@ def test_raw_rewards_of_zero_and_one_and_continuous_ones(tmp_path: Path) -> None
         ("0.1,0.2\n0.3\n", "expected finite numbers, got '' in line 2"),
         ("0.1,0.2\n0.3,x\n", "expected finite numbers, got 'x' in line 2"),
         ("0.1,nan\n0.3,0.1\n", "finite numbers, got 'nan' in line 1"),
-        ("0.1,0.2,x\n0.3,0.4,0.2\n", "line 1: expected numbers, or names of arms"),
+        ("0.1,0.2,x\n0.3,0.4,0.2\n", "line 1: expected means, or names of arms"),
         ("a;b\n0,1;0,2\n", "commas between cells, got 'a;b'"),
         ("0.1\t0.2\n", "commas between cells"),
         ("cluster,arm,reward\n", "no rows"),

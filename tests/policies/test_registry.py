@@ -68,7 +68,7 @@ def test_one_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     )
     with pytest.raises(ValueError, match="has no attribute 'Other'"):
         make("own_policies_for_a_test:Other")
-    with pytest.raises(ValueError, match="is not a Policy or StepPolicy"):
+    with pytest.raises(ValueError, match="is not a class derived from"):
         make("own_policies_for_a_test:NoPolicy")
     with pytest.raises(ValueError, match="No module named 'no_such_module_anywhere'"):
         make("broken_for_a_test:Mine")

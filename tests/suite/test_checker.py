@@ -116,7 +116,7 @@ def test_code_that_fails_on_import(random: Path) -> None:
     (random / "source" / "bad_module_of_a_test.py").write_text(text, encoding="utf-8")
     sources = {"bad_module_of_a_test.py": hashlib.sha256(text.encode()).hexdigest()}
     change_metadata(random, sources=sources, policy="bad_module_of_a_test:Bad")
-    with pytest.raises(match=r"the policy cannot be built: .*not here"):
+    with pytest.raises(match=r"the policy cannot be played: .*not here"):
         verify(random, trials=[("coins", 0)])
 
 

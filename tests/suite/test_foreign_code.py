@@ -76,6 +76,29 @@ def test_the_listed_source_is_what_runs_and_a_compiled_file_is_not(
     assert list(folder.rglob("*.pyc")) == [target]
 
 
+SHARES = """
+import clustered_bandit_gym as cbg
+
+class Mine(cbg.Policy):
+    def solve(self, federation):
+        k = federation.problem.n_arms
+        def program(block):
+            means = block.pull_grid(100).mean(axis=0)
+            return cbg.ArmIndex(means.argmax().repeat(len(block)), among=k)
+        return federation.local(federation.agents, program)
+"""
+
+
+def test_programs_whose_agents_see_each_other_are_refused(folder: Path) -> None:
+    set_source(folder, "")
+    source = folder / "source" / "mine_of_a_test.py"
+    source.write_text(SHARES, encoding="utf-8")
+    hashed = hashlib.sha256(SHARES.encode()).hexdigest()
+    change_metadata(folder, sources={source.name: hashed}, guarantee_text="none stated")
+    with pytest.raises(UserError, match="its programs let agents use each other's rewards"):
+        verify(folder, trials=[("coins", 0)])
+
+
 def test_an_unlisted_module_is_not_found(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

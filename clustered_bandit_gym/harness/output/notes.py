@@ -9,6 +9,7 @@ from clustered_bandit_gym.harness.outcome import without_place
 from clustered_bandit_gym.harness.output.escape import plain
 from clustered_bandit_gym.harness.output.layout import places
 from clustered_bandit_gym.harness.scoring.summary import FAILED, UNFINISHED, cells_of
+from clustered_bandit_gym.harness.settings import PACKAGE
 
 
 def notes_of(
@@ -33,6 +34,8 @@ def notes_of(
         )
     if "reproduced" not in trials:
         unchecked.append("trials replayed in a fresh process (--replays N does)")
+    if not trials["policy_class"].str.startswith(PACKAGE).all():
+        unchecked.append("whether agents of a block see each other (check_policy and audit do)")
     if unchecked:
         notes.append(f"Not checked: {'; '.join(unchecked)}.")
     for doubt, rows in summary[summary["doubt"] != ""].groupby("doubt", sort=False):

@@ -90,7 +90,8 @@ def plot_board(
             ax.set_title(name)
             measure = measure_of(summary, kind)
             # What bars are is for a paper's caption to say.
-            ax.set_ylabel(f"{measure.name} ({measure.short if paper else measure.words})")
+            text = f"{measure.name} ({measure.short if paper else measure.words})"
+            ax.set_ylabel(textwrap.fill(text, int(8 * width / columns)))
             _draw(ax, part, x, measure, measure_of(summary) if kind == "tradeoff" else None)
         for axis in figure.findobj(Axis):
             _mark_narrow(axis)
@@ -221,6 +222,10 @@ def _add_legend(figure: Figure, summary: pd.DataFrame) -> None:
     entries.sort(key=lambda line: line.get_label() == "lower bound")  # it comes last
     longest = max(map(len, labels))
     columns = int(figure.get_figwidth() * 130 / rcParams["font.size"] // (7 + longest)) or 1
+    # Room for more than two lines of entries, which would shrink the axes.
+    lines = -(-len(labels) // columns)
+    more = max(0, lines - 2) * 1.6 * rcParams["font.size"] / 72
+    figure.set_figheight(figure.get_figheight() + more)
     figure.legend(
         handles=entries, loc="outside lower center", ncols=columns, frameon=False, handlelength=3
     )

@@ -3,6 +3,7 @@ seeds."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,26 +18,30 @@ from clustered_bandit_gym.harness.output.style import styles_of
 from clustered_bandit_gym.harness.scoring.summary import cells_of, swept_setting
 
 
-def write_report(folder: FilePath, path: FilePath) -> Path:
-    """Write the report of the store in `folder` to `path`, one HTML file."""
+def write_report(folder: FilePath, path: FilePath, labels: Mapping[str, str] | None = None) -> Path:
+    """Write the report of the store in `folder` to `path`, one HTML file; `labels` as for
+    `Board.plot`."""
     path = Path(path)
     title = f"clustered-bai report: {Path(folder).resolve().name}"
-    page = report_page(Board.load(folder), title)
+    page = report_page(Board.load(folder), title, labels)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
 
 
-def report_page(board: Board, title: str = "clustered-bai report") -> str:
+def report_page(
+    board: Board, title: str = "clustered-bai report", labels: Mapping[str, str] | None = None
+) -> str:
     """The page for the trials of `board`, as text."""
     board = Board(board.trials.sort_values("trial", kind="stable", ignore_index=True))
     trials = board.trials
     groups = trials.groupby([cells_of(trials), "seed"], sort=False)
+    looks = styles_of(trials["policy"], labels)
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     data = {
         "title": title,
         "made": f"{len(trials):,} trials; clustered-bandit-gym {__version__}; made {now}",
-        "styles": {name: look._asdict() for name, look in styles_of(trials["policy"]).items()},
+        "styles": {name: look._asdict() for name, look in looks.items()},
         "sweep": _sweep(board),
         "groups": [_group(part) for _, part in groups],
     }

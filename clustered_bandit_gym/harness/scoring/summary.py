@@ -25,8 +25,8 @@ from clustered_bandit_gym.harness.scoring.verdict import verdict
 UNFINISHED = {
     "budget": "out of budget",
     "error": "raised",
-    "crash": "ended their process",
-    "timeout": "out of time",
+    "crash": "ended their process, counts lost",
+    "timeout": "out of time, counts lost",
 }
 #: Those that are the policy's failure: boards show their first message, and they are played again
 #: when their run is repeated.

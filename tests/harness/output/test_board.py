@@ -174,7 +174,9 @@ def test_note_on_what_was_not_checked() -> None:
     assert "replayed in a fresh process" in note
     (note,) = unchecked(strict=True)
     assert "not strict" not in note
-    assert unchecked(strict=True, reproduced=True) == []
+    assert "whether agents of a block see each other" in note
+    ours = "clustered_bandit_gym.policies:Player"
+    assert unchecked(strict=True, reproduced=True, policy_class=ours) == []
 
 
 def test_note_on_tiny_delta_and_on_fixed_instances() -> None:
