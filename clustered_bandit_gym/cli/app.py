@@ -21,6 +21,7 @@ from typer.core import TyperCommand
 from clustered_bandit_gym._types import Values
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import BudgetExceeded, UserError
+from clustered_bandit_gym.game.isolation import is_installed
 from clustered_bandit_gym.game.seeds import root_seed
 from clustered_bandit_gym.settings_text import parse_pairs
 
@@ -174,6 +175,7 @@ HELP = {
     "train out": "File of the model to write.",
     "suite run out": "Folder of the submission; the same command resumes.",
     "study ask out": "File to write, .csv or .json.",
+    "study report out": "HTML file to write.",
     "overwrite": "Replace --out if it exists.",
     "panel": "One panel: pulls, communication, busiest or tradeoff.",
     "pivot": "With --format latex: the setting with a column per value.",
@@ -196,8 +198,8 @@ HELP = {
     "set_": "Any other keyword of the environment, KEY=VALUE; a JSON list is swept.",
     "train set_": "n_envs (64), n_steps (128), pull_cost (0.01), error_penalty (8), or a keyword of the "
     "environment.",
-    "sigma": "Bound σ on the noise, by default half the width of the support, or 1.",
-    "study plan sigma": "Standard deviation of gaussian rewards.",
+    "sigma": "Sub-Gaussian bound σ on the noise, by default half the width of the support, or 1.",
+    "study plan sigma": "Standard deviation of gaussian rewards, by default 1.",
     "steps": "Environment steps in all.",
     "strict": "Enforce that a policy learns nothing from agents but what they send.",
     "study": "File of the study.",
@@ -254,7 +256,7 @@ class Command(TyperCommand):
         try:
             super().invoke(ctx)
             sys.stdout.flush()  # a full disk shows here, not when the interpreter ends
-        except (typer.Exit, typer.Abort):
+        except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except EXPECTED as error:
             text = str(error) or repr(error)
@@ -271,8 +273,12 @@ class Command(TyperCommand):
             if error.code == TERMINATED:
                 say("ended by SIGTERM; --out keeps the trials that had ended")
             raise
-        except Exception:
+        except Exception as error:
             say(traceback.format_exc())
+            files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+            if own := [file for file in files if not is_installed(file)]:
+                say(f"raised by code of your own, {own[-1]}")
+                raise typer.Exit(MISTAKE) from None
             say(f"this is a bug in clustered-bandit-gym {__version__}; please report it")
             raise typer.Exit(BUG) from None
 

@@ -6,6 +6,10 @@ import hashlib
 import json
 import sqlite3
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,12 +37,15 @@ class StudyFile:
     """
 
     def __init__(self, path: FilePath | None, begin: Values | None = None) -> None:
-        name = str(path or ":memory:")
+        self.name = name = str(path or ":memory:")
+        if path and not Path(path).parent.is_dir():
+            raise UserError(f"{name}: there is no folder {Path(path).parent}")
         try:
             # Autocommit: transactions begin where this class says so. A second process waits.
             self._db = sqlite3.connect(name, timeout=60.0, isolation_level=None)
             (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if begin and not tables:
+            self.is_new = begin is not None and not tables
+            if begin and self.is_new:
                 rows = [(fact, json.dumps(value)) for fact, value in begin.items()]
                 with self._db:
                     self._db.executescript(SCHEMA)
@@ -67,18 +74,39 @@ class StudyFile:
             found.append(Order(*asked_for, _unpack(done, "i8"), table, tells))
         return found
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One transaction. A file that cannot be written is an error, also if nothing is."""
+        try:
+            with self._db:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield
+        except sqlite3.Error as error:
+            raise UserError(
+                f"{self.name} cannot be written: {error}; nothing was recorded"
+            ) from error
+
     def add(self, order: Order) -> None:
         """Store a new order, unless another process has done so."""
         arrays = map(_pack, (order.asked, order.done, order.told))
-        self._db.execute(
-            "INSERT OR IGNORE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (order.id, order.kind, order.phase, json.dumps(order.shape), *arrays),
-        )
+        with self.writing():
+            self._db.execute(
+                "INSERT OR IGNORE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (order.id, order.kind, order.phase, json.dumps(order.shape), *arrays),
+            )
+
+    def keep(self, fact: str, value: Any, replace: bool = False) -> Any:
+        """Keep a fact, unless there is one already; returns the one in the file."""
+        with self.writing():
+            word = "REPLACE" if replace else "IGNORE"
+            row = (fact, json.dumps(value))
+            self._db.execute(f"INSERT OR {word} INTO study VALUES (?, ?)", row)
+            (text,) = self._db.execute("SELECT value FROM study WHERE name = ?", (fact,)).fetchone()
+        return json.loads(text)
 
     def record(self, number: int, told: Told, revision: int, key: str | None) -> bool:
         """Add a tell to order `number` in one transaction; False if it was taken before."""
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
+        with self.writing():
             order = self.orders(number - 1)[0]
             whole = np.array_equal(told.pulls, order.asked[2, told.rows])
             # The revision sets equal tells of parts at different times apart, unless a key does.
@@ -104,7 +132,7 @@ class StudyFile:
             if over.max() > 0:
                 raise UserError(
                     f"row {over.argmax()} of order {number} gets {over.max()} more than it asked "
-                    "for; nothing was recorded"
+                    "for, unless another process has told some; nothing was recorded"
                 )
             self._db.execute(
                 "INSERT INTO tells (order_id, digest, key, pulls) VALUES (?, ?, ?, ?)",

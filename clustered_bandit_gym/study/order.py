@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clustered_bandit_gym.game.federation import Federation
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Order:
     """Pulls to make: for each row, `times` pulls of arm `arms` at agent `agents`.
 
@@ -66,6 +66,9 @@ class Order:
     def __len__(self) -> int:
         return self.rows.size
 
+    def __repr__(self) -> str:
+        return f"Order(id={self.id}, phase={self.phase!r}, rows={len(self)}, pulls={self.pulls})"
+
 
 class Told(NamedTuple):
     """One tell.
@@ -92,13 +95,21 @@ class Reader(NamedTuple):
     support: Interval | None
     values: Floats | None
 
-    def rewards(self, rows: Ints, rewards: Any) -> Told:
-        """A tell of single rewards: one array per row."""
+    def rewards(self, rows: Ints, rewards: Any, missing: Ints) -> Told:
+        """A tell of single rewards: one array per row, which waits for `missing` (R,) of them."""
         given = rewards if np.iterable(rewards) else [rewards]
         arrays = [np.ravel(_numbers(one)) for one in given]
         if len(arrays) != rows.size:
             raise UserError(
                 f"expected one array of rewards for each of {rows.size} rows, got {len(arrays)}"
+            )
+        bare = np.array([np.ndim(one) == 0 for one in given]) & (missing > 1)
+        if np.iterable(rewards) and bare.any():
+            place = bare.argmax()
+            raise UserError(
+                f"row {rows[place]} waits for {missing[place]} rewards and got a number: tell an array "
+                'of rewards, or what is in a sum (sums=; pull returns {"sums": ...}); nothing was '
+                "recorded"
             )
         pulls = np.array([one.size for one in arrays])
         self._check("reward", np.concatenate(arrays), np.repeat(rows, pulls), self.values)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from clustered_bandit_gym._types import Interval, Rng
 from clustered_bandit_gym.errors import UserError
+from clustered_bandit_gym.game.checks import whole
 from clustered_bandit_gym.game.instance import Instance
 from clustered_bandit_gym.game.rewards import Bernoulli, RewardModel
 
@@ -40,15 +41,18 @@ class Plan:
         policy: the one to take: fewest pulls in the median, never wrong; None if there is none.
         gain: median pulls of the best policy that treats agents alone, over those of the best one
             that shares between them: clustering pays if it is above 1. None if either is missing.
+        told: what was simulated and told, in words.
     """
 
     table: pd.DataFrame
     policy: str | None
     gain: float | None
+    told: str
 
     def __str__(self) -> str:
         shown = self.table.drop(columns="note")
-        lines = [shown.to_string(index=False, na_rep="-", float_format="{:,.0f}".format), ""]
+        text = shown.to_string(index=False, na_rep="-", float_format="{:,.0f}".format)
+        lines = [f"{self.told}. Medians of pulls:", text, ""]
         failed = self.table[self.table.note != ""]
         lines += list(failed.policy + ": " + failed.note)
         lines.append(f"Take {self.policy}." if self.policy else "No policy was right throughout.")
@@ -85,16 +89,23 @@ def plan(
     from clustered_bandit_gym.harness.run import evaluate
 
     law = rewards or Bernoulli()
+    whole(n_agents, "n_agents")
     if means is not None:
-        settings["instance"] = _spread(means, n_agents, law)
+        if (n_arms, n_clusters, gaps) != (None, None, None):
+            raise UserError("give means, or gaps with n_arms and n_clusters, not both")
+        settings["instance"] = guessed = _spread(means, n_agents, law)
+        if guessed.eta <= 0:
+            _warn("clusters of these means")
+        if (guessed.is_best.sum(axis=1) > 1).any():
+            text = "two best arms of a cluster tie: no policy can tell them apart; tell epsilon"
+            warnings.warn(text, stacklevel=2)
     elif gaps is None or n_arms is None or n_clusters is None:
         raise UserError("give means, or gaps with n_arms and n_clusters")
     elif not 0 < gaps[0] <= gaps[1]:
         raise UserError(f"gaps must be two numbers, 0 < least <= most, got {gaps}")
     else:
-        if n_clusters > n_arms:
-            said = "some of them share a best arm, so there is no eta to tell (Assumption 1)"
-            warnings.warn(f"more clusters than arms: {said}", stacklevel=2)
+        if whole(n_clusters, "n_clusters") > whole(n_arms, "n_arms"):
+            _warn("more clusters than arms")
         settings["generator"] = partial(
             guess, n_agents=n_agents, shape=(n_clusters, n_arms), gaps=gaps, rewards=law
         )
@@ -113,7 +124,8 @@ def plan(
     right = table[table.wrong == 0].set_index("policy").pulls.dropna()
     alone = right.index.str.startswith("naive")
     gain = float(right[alone].min() / right[~alone].min())  # NaN where one of them is missing
-    return Plan(table, str(right.idxmin()) if len(right) else None, gain if gain > 0 else None)
+    best = str(right.idxmin()) if len(right) else None
+    return Plan(table, best, gain if gain > 0 else None, _told(rows))
 
 
 def guess(
@@ -133,3 +145,19 @@ def _spread(means: ArrayLike, n_agents: int, rewards: RewardModel) -> Instance:
     """An instance with agents spread evenly over the rows of `means`; best arms may be shared."""
     clusters = np.arange(n_agents) % len(np.atleast_2d(means))
     return Instance(means, clusters, rewards, allow_ties=True, allow_overlap=True)
+
+
+def _warn(what: str) -> None:
+    said = "some of them share a best arm, so there is no eta to tell (Assumption 1)"
+    warnings.warn(f"{what}: {said}", stacklevel=3)
+
+
+def _told(rows: pd.DataFrame) -> str:
+    """What the trials of a plan were, and what policies were told."""
+    first = rows.iloc[0]
+    words = [f"{first.n_agents} agents, {first.n_arms} arms; told M = {first.n_clusters}"]
+    if rows.eta.notna().all():
+        words.append(
+            f"η = {' to '.join(f'{eta:.3g}' for eta in sorted({rows.eta.min(), rows.eta.max()}))}"
+        )
+    return ", ".join(words)

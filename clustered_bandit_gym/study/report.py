@@ -16,7 +16,10 @@ def report(study: Study) -> str:
     """The page as text; it needs no other file."""
     status = study.status
     problem = study.problem
-    if not status.done:
+    good = f"within {problem.epsilon:g} of their best" if problem.epsilon else "right"
+    if status.failure:
+        verdict = "The policy stopped before it had named the arms; a larger limit lets it go on."
+    elif not status.done:
         verdict = (
             "No arm is final before the policy names all of them, at the end. Below are the averages "
             "so far."
@@ -26,7 +29,9 @@ def report(study: Study) -> str:
     else:
         verdict = (
             f"Every agent has its arm. With probability at least {1 - problem.delta:g} all of them "
-            f"are right, if what was told of the problem is true."
+            f"are {good}, if what was told of the problem is true, an agent's rewards of an arm are "
+            "independent draws from one law, and, where the policy shares between agents, those of a "
+            "cluster have the same laws."
         )
     values = None if study.values is None else study.values.tolist()
     told = [

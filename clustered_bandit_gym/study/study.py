@@ -21,6 +21,7 @@ from clustered_bandit_gym.game.checks import increasing, indices
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.ledger import Ledger
 from clustered_bandit_gym.game.problem import Problem
+from clustered_bandit_gym.game.pulls import MAX_PULLS
 from clustered_bandit_gym.game.seeds import trial_seeds
 from clustered_bandit_gym.harness.play import check_answer, seeded_globals
 from clustered_bandit_gym.harness.scoring.numbers import counted
@@ -148,16 +149,43 @@ class Study:
         }
         facts = plain(facts)
         self._file = StudyFile(path, facts)
+        if self._file.is_new:
+            self._warn()
         found = self._file.facts
+        limits = [(one["problem"]["max_pulls_per_agent"] or MAX_PULLS) for one in (found, facts)]
+        if limits[0] < limits[1]:  # more may be spent than was said
+            raised = {"max_pulls_per_agent": facts["problem"]["max_pulls_per_agent"]}
+            found["problem"] = self._file.keep("problem", found["problem"] | raised, replace=True)
         for name, value in (facts["problem"] | facts).items():
             other = (found["problem"] | found).get(name)
             if other != value:
                 self._file.close()
                 raise UserError(f"{path} holds another study: {name} is {other!r}, not {value!r}")
 
+    def _warn(self) -> None:
+        """What may be meant and is likely to be a mistake."""
+        low, high = self.problem.support or (0.0, 2 * self.problem.sigma)
+        sigma = self.problem.sigma
+        if str(getattr(self.policy, "guarantee", "")).startswith("none"):
+            text = f"{label_of(self.policy)} states no guarantee"
+            warnings.warn(f"{text}: its arms may be wrong more often than delta", stacklevel=3)
+        if sigma < (high - low) / 2 * (1 - 1e-9):
+            text = f"sigma = {sigma:g} is less than half the width of the support"
+            warnings.warn(
+                f"{text}: it is a sub-Gaussian bound, no standard deviation", stacklevel=3
+            )
+        if self.problem.epsilon >= high - low:
+            warnings.warn("epsilon covers all rewards: any arm is good enough", stacklevel=3)
+
     @classmethod
-    def open(cls, path: FilePath, policy: Any = None) -> Study:
-        """Resume the study in `path`; a policy that is not of this package must be given."""
+    def open(
+        cls, path: FilePath, policy: Any = None, max_pulls_per_agent: int | None = None
+    ) -> Study:
+        """Resume the study in `path`; a policy that is not of this package must be given.
+
+        `max_pulls_per_agent` raises the limit. Policies that plan with it ask for other pulls then:
+        they refuse.
+        """
         if not Path(path).is_file():
             raise UserError(f"there is no file {path}")
         file = StudyFile(path)
@@ -176,12 +204,21 @@ class Study:
             )
         if policy is None:
             policy = rebuild_policy(own, facts["settings"])
-        problem = Problem(**facts["problem"])
+        raised = {"max_pulls_per_agent": max_pulls_per_agent} if max_pulls_per_agent else {}
+        problem = Problem(**facts["problem"] | raised)
         return cls(policy, problem, path, facts["seed"], values=facts["values"])
 
     def close(self) -> None:
         """Close the file. Nothing is lost without it."""
         self._file.close()
+
+    def check_file(self) -> None:
+        """`UserError` if the file cannot be written: before pulls are made."""
+        with self._file.writing():
+            pass
+
+    def __repr__(self) -> str:
+        return f"Study({label_of(self.policy)!r}, {self._file.name!r})"
 
     def ask(self) -> Order | None:
         """The pulls to make now, the same until all are told; None once the policy is done.
@@ -211,8 +248,8 @@ class Study:
 
         Args:
             order: what `ask` returned, or its number; then rows are those first asked for.
-            rewards: for each row an array of rewards (or one number for one reward). Fewer than
-                asked for are kept, and the order waits for the rest.
+            rewards: for each row an array of rewards (or a number, where one is missing). Fewer
+                than asked for are kept, and the order waits for the rest.
             sums: instead, (R,) the sum of the rewards of each row.
             pulls: (R,) how many rewards are in each sum; by default as many as are missing.
             counts: instead, (R, S) how often each of the study's `values` occurred.
@@ -241,7 +278,7 @@ class Study:
             raise UserError("tell exactly one of rewards, sums= and counts=")
         reader = Reader(self.problem.support, self.values)
         if rewards is not None:
-            told = reader.rewards(chosen, rewards)
+            told = reader.rewards(chosen, rewards, (seen.asked[2] - seen.done)[chosen])
         elif counts is not None:
             told = reader.counts(chosen, counts)
         else:
@@ -300,6 +337,12 @@ class Study:
         if closed:
             self._log += closed
             self._recorded = self._replay()
+        answer = self._recorded.play.answer
+        if answer is not None and self._file.keep("answer", answer.tolist()) != answer.tolist():
+            raise UserError(
+                "the policy names other arms than those in the file: its code, or a library, has "
+                "changed since it ended; continue with those that began the study"
+            )
         waiting = new[len(closed) :]
         for order in waiting:
             check_same(order, self._recorded.next)
@@ -360,10 +403,15 @@ def drive(
         while (order := study.ask()) is not None:
             if order.tells:
                 warnings.warn("pull returned fewer rewards than asked for", stacklevel=2)
+            study.check_file()
             bar.set_description(f"order {order.id}, {order.phase}")
             result = pull(order.agents, order.arms, order.times)
-            if result is None:
-                raise UserError("pull returned None; expected an array of rewards for each row")
-            study.tell(order, **(result if isinstance(result, dict) else {"rewards": result}))
+            told = result if isinstance(result, dict) else {"rewards": result}
+            if result is None or not told.keys() <= {"rewards", "sums", "counts", "pulls", "rows"}:
+                raise UserError(
+                    "pull must return an array of rewards for each row, or a dict with sums or "
+                    f"counts; got {reprlib.repr(result)}"
+                )
+            study.tell(order, **told)
             bar.update(study.status.pulls - bar.n)
     return study

@@ -4,6 +4,10 @@ N = 30 agents in three groups, K = 5 arms, normal rewards with σ = 1/2, δ = 0.
 at least 0.2 ahead. Every agent adds numbers from U(−s, s) to the means of its group; policies are
 told that there are three clusters with η = η1 = 0.2. Up to s = 0.1 an agent's best arm is that of
 its group.
+
+With --close: N = 24, K = 4, rewards 0 or 1 with rates 0.35 and, of all other arms, 0.2; told η = 0.1.
+Up to s = 0.075 an agent's best arm is that of its group. With --told-clusters policies are told
+another number of clusters.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import numpy as np
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.errors import BudgetExceeded
 from clustered_bandit_gym.game.instance import Instance
-from clustered_bandit_gym.game.rewards import Gaussian
+from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian
 from clustered_bandit_gym.policies import make
 from research.options import parser, run
 
@@ -30,6 +34,7 @@ POLICIES = (
     "frugal-bai",
 )
 SPREADS = (0.0, 0.02, 0.05, 0.1, 0.2)
+CLOSE_SPREADS = (0.0, 0.02, 0.04, 0.05, 0.06, 0.075)
 
 
 @dataclass(frozen=True)
@@ -37,19 +42,29 @@ class Differing:
     """Draws instances in which every agent has means of its own."""
 
     spread: float
+    close: bool = False
 
     def __call__(self, rng: np.random.Generator) -> Instance:
-        means = rng.uniform(0.0, 0.6, (3, 5))
-        means[np.arange(3), rng.permutation(5)[:3]] = rng.uniform(0.8, 1.0, 3)
-        own = means[np.arange(30) % 3]
+        if self.close:
+            means = np.full((3, 4), 0.2)
+            means[np.arange(3), rng.permutation(4)[:3]] = 0.35
+        else:
+            means = rng.uniform(0.0, 0.6, (3, 5))
+            means[np.arange(3), rng.permutation(5)[:3]] = rng.uniform(0.8, 1.0, 3)
+        n = 24 if self.close else 30
+        own = means[np.arange(n) % 3]
         own = own + rng.uniform(-self.spread, self.spread, own.shape)
-        return Instance(own, np.arange(30), Gaussian(0.5), allow_overlap=True)
+        law = Bernoulli() if self.close else Gaussian(0.5)
+        return Instance(own, np.arange(n), law, allow_overlap=True)
 
 
-def play(policy: str, spread: float, seed: int, trial: int) -> tuple[str, int]:
+def play(policy: str, game: Differing, seed: int, trial: int, told: int) -> tuple[str, int]:
     """How the trial ended ("right", "wrong", "no answer"), and the pulls."""
-    instance = Differing(spread)(np.random.default_rng([seed, trial]))
-    problem = cbg.Problem(30, 5, 3, 0.05, eta=0.2, eta1=0.2, sigma=0.5)
+    instance = game(np.random.default_rng([seed, trial]))
+    eta = 0.1 if game.close else 0.2
+    support = (0, 1) if game.close else None
+    size = instance.n_agents, instance.n_arms
+    problem = cbg.Problem(*size, told, 0.05, eta=eta, eta1=eta, sigma=0.5, support=support)
     seeds = np.random.SeedSequence([seed, trial, 1])
     federation = cbg.Federation(instance, problem, seeds, max_pulls=10**8)
     try:
@@ -63,13 +78,20 @@ def play(policy: str, spread: float, seed: int, trial: int) -> tuple[str, int]:
 def main(words: list[str] | None = None) -> None:
     options = parser(__doc__, trials=100)
     options.add_argument("--policies", nargs="+", default=POLICIES)
+    options.add_argument("--close", action="store_true", help="close runners-up, 0/1 rewards")
+    options.add_argument("--told-clusters", type=int, default=3)
+    options.add_argument("--spreads", nargs="+", type=float)
     given = options.parse_args(words)
-    print("| policy | " + " | ".join(f"s = {spread:g}" for spread in SPREADS) + " |")
-    print("|---|" + "---:|" * len(SPREADS))
+    spreads = given.spreads or (CLOSE_SPREADS if given.close else SPREADS)
+    print("| policy | " + " | ".join(f"s = {spread:g}" for spread in spreads) + " |")
+    print("|---|" + "---:|" * len(spreads))
     for policy in given.policies:
         cells = [policy]
-        for spread in SPREADS:
-            rows = [play(policy, spread, given.seed, trial) for trial in range(given.trials)]
+        for game in (Differing(spread, given.close) for spread in spreads):
+            rows = [
+                play(policy, game, given.seed, trial, given.told_clusters)
+                for trial in range(given.trials)
+            ]
             ends, pulls = zip(*rows, strict=True)
             shown = f"{ends.count('wrong') / len(ends):.0%}"
             if lost := ends.count("no answer"):

@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def test_files_that_are_no_studies(tmp_path: Path) -> None:
         other.execute("CREATE TABLE mine (x)")
     with pytest.raises(ValueError, match="is not a study: no such table"):
         cbg.Study("naive", PROBLEM, path)
-    with pytest.raises(ValueError, match="unable to open"):
+    with pytest.raises(ValueError, match="there is no folder"):
         cbg.Study("naive", PROBLEM, tmp_path / "no" / "folder.db")
 
 
@@ -197,6 +198,44 @@ def test_changed_code_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     study.tell(order, sums=np.ones(6))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"order 1 of the file .* code or a library has changed"):
         cbg.Study.open(path, policy=Drifting()).ask()
+
+
+class Fixed(cbg.Policy):
+    arms = (0, 1, 0, 1, 0, 1)
+
+    def solve(self, federation: cbg.Federation) -> np.ndarray:
+        federation.pull(federation.agents, 0, 3)
+        return np.array(self.arms)
+
+
+def test_the_arms_of_a_finished_study_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "study.db"
+    done = cbg.drive(Fixed(), pull, PROBLEM, path)
+    assert done.arms is not None
+    monkeypatch.setattr(Fixed, "arms", (1,) * 6)
+    with pytest.raises(ValueError, match="names other arms than those in the file"):
+        _ = cbg.Study.open(path, Fixed()).arms
+    monkeypatch.undo()
+    assert np.array_equal(cbg.Study.open(path, Fixed()).arms, Fixed.arms)
+
+
+def test_a_file_that_cannot_be_written_is_told_before_pulls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "study.db"
+    cbg.Study("naive", PROBLEM, path).ask()
+    connect = sqlite3.connect
+
+    def read_only(*given: Any, **more: Any) -> sqlite3.Connection:
+        found = connect(*given, **more)
+        found.execute("PRAGMA query_only = ON")  # root may write to any file
+        return found
+
+    monkeypatch.setattr(sqlite3, "connect", read_only)
+    calls: list[int] = []
+    with pytest.raises(ValueError, match="cannot be written: attempt to write a readonly database"):
+        cbg.drive("naive", lambda *_: calls.append(1), PROBLEM, path)
+    assert not calls
 
 
 def test_no_pickle_in_the_file(tmp_path: Path) -> None:

@@ -61,6 +61,9 @@ def test_more_clusters_than_arms_are_told() -> None:
     with pytest.warns(UserWarning, match="some of them share a best arm, so there is no eta"):
         found = plan(6, 2, 3, gaps=(0.3, 0.3), policies=("naive", "bai-cl"), trials=1)
     assert "bai-cl requires eta" in str(found)
+    for means, text in (([[0.9, 0.1], [0.8, 0.1]], "share a best arm"), ([[0.5, 0.5]], "tie")):
+        with pytest.warns(UserWarning, match=text):
+            plan(4, means=means, policies=("uniform",), trials=1)
 
 
 def test_guesses_have_the_gaps_that_were_asked_for() -> None:
@@ -89,9 +92,20 @@ def test_every_option_of_the_command_reaches_the_plan(
     assert seen == {**told, "policies": ["naive"], "trials": 7, "epsilon": 0.1, "seed": 4}
 
 
-def test_the_command_and_its_mistakes() -> None:
+def test_the_command_and_its_mistakes(tmp_path: Path) -> None:
     said = call("study", "plan", "-n", 6, "-k", 3, "-m", 2, "--gaps", 0.3, 0.5, "-p", *FEW, "-t", 1)
     assert "Take " in said
+    assert said.startswith("6 agents, 3 arms; told M = 2, η = 0.")
     assert "give means, or gaps" in error("study", "plan", "-n", 6)
+    good = ("-n", 6, "-k", 3, "-m", 2, "--gaps", 0.3, 0.5)
+    for wrong in ((*good, "-m", -3), (*good, "-k", 0), (*good, "-n", -6)):
+        assert "must be a whole number >= 1" in error("study", "plan", *wrong)
+    (tmp_path / "m.csv").write_text("0.9,0.2\n0.9,0.3\n")
+    means = ("-n", 6, "--means", tmp_path / "m.csv")
+    assert "give means, or gaps with n_arms and n_clusters, not both" in error(
+        "study", "plan", *means, "-k", 2
+    )
+    for more in (("--sigma", 2), ("--sigma", 0, "--rewards", "gaussian")):
+        assert "--sigma is a positive number" in error("study", "plan", *good, *more)
     assert "0 < least <= most" in error("study", "plan", "-n", 6, "-k", 3, "-m", 2, "--gaps", 2, 1)
     assert "'poisson' is not one of" in error("study", "plan", "-n", 6, "--rewards", "poisson")

@@ -207,10 +207,17 @@ def test_a_report_promises_only_what_the_policy_does(guarantee: str, promised: b
         ("order,row,reward\n1,2.5,1\n", "row indices must be integers"),
         ("order,row,reward\n1,x,1\n", "line 2: row must be a number, got x"),
         ("order,row,sum\n1,0,9999\n", "rewards are finite numbers from 0 to 1"),
-        ('{"order": 1, "rewards": [2], "rows": [0]}', "tell: reward 2 in row 0 is impossible"),
+        ('{"order": 1, "rewards": [[2]], "rows": [0]}', "tell: reward 2 in row 0 is impossible"),
         ("order,reward\n1,1\n", "expected the columns order, row"),
         ("order,agent,arm,reward\n1,0,0,1\n", "expected the columns order, row"),
-        ('{"order": 1, "reward": 1}', "JSON rewards have order"),
+        ("order,row,reward\n1,0,0,5\n", "as many cells in each line, and decimal points"),
+        ("order,row,sum\n1,0,1\n1,1,24,75\n", "as many cells in each line, and decimal points"),
+        (
+            "order,row,agent,arm,reward\n1,0,0,0,1\n1,0,2,1,1\n",
+            "line 3: row 0 of order 1 is of agent 0",
+        ),
+        ("order,row,arm,reward\n1,0,1,1\n", "line 2: row 0 of order 1 is of arm 0, got 1"),
+        ('{"order": 1, "reward": 1}', "got order, reward"),
         ('{"order": 1', "not JSON"),
     ],
 )
@@ -267,3 +274,40 @@ def test_a_spent_limit_is_an_end_and_no_bug(tmp_path: Path) -> None:
     call("study", "new", study, "-p", "naive", *NEW, "--max-pulls-per-agent", 3)
     assert "max_pulls_per_agent = 3" in error("study", "ask", study)
     assert "stopped without an answer" in call("study", "status", study)
+
+
+def test_a_limit_can_be_raised(tmp_path: Path) -> None:
+    """As far as the policy does not plan with it; a lower one is another study."""
+    study, order = tmp_path / "s.db", tmp_path / "order.csv"
+    call("study", "new", study, "-p", "naive:engine=mixture", *NEW, "--max-pulls-per-agent", 6)
+    for _ in range(9):
+        if "max_pulls_per_agent" in call("study", "ask", study, "-o", order, code=None):
+            break
+        pulled(pd.read_csv(order), "sum").to_csv(tmp_path / "rewards.csv", index=False)
+        call("study", "tell", study, tmp_path / "rewards.csv")
+    assert "a larger limit lets it go on" in report(cbg.Study.open(study))
+    said = error("study", "ask", study, "--max-pulls-per-agent", 5)
+    assert "holds another study: max_pulls_per_agent is 6, not 5" in said
+    call("study", "ask", study, "--max-pulls-per-agent", 10_000, "-o", order)
+    assert cbg.Study.open(study).problem.max_pulls_per_agent == 10_000
+    assert len(pd.read_csv(order))
+
+
+def test_what_is_shown_names_the_study(tmp_path: Path) -> None:
+    study = begin(tmp_path)
+    opened = cbg.Study.open(study)
+    assert repr(opened) == f"Study('naive', '{study}')"
+    assert repr(opened.ask()).startswith("Order(id=1, phase='identify', rows=8, pulls=")
+    call("study", "report", study)
+    assert (tmp_path / "s.html").exists()
+    assert "must be one of '.csv', '.json'" in error("study", "ask", study, "-o", "order.xlsx")
+
+
+def test_numbers_of_a_spreadsheet(tmp_path: Path) -> None:
+    study = begin(tmp_path)
+    call("study", "ask", study)
+    text = "order,row,agent,arm,reward\n1.0,0.0,0.0,0.0,1.0\n1.0,1.0,0.0,1.0,0.0\n"
+    (tmp_path / "rewards.csv").write_text(text)
+    assert "2 pulls told" in call("study", "tell", study, tmp_path / "rewards.csv")
+    (tmp_path / "more.json").write_text('{"order": 1, "row": [2], "rewards": [[1]]}')
+    assert "3 pulls told" in call("study", "tell", study, tmp_path / "more.json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import warnings
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -232,14 +233,34 @@ def test_a_policy_that_catches_everything_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (None, "pull returned None; expected an array"),
+        (None, "pull must return an array of rewards for each row, .*; got None"),
         (0.5, "one array of rewards for each of 12 rows, got 1"),
-        ({"means": [0.5]}, "unexpected keyword argument 'means'"),
+        ({"means": [0.5]}, r"pull must return .*; got \{'means'"),
+        ({3: [0.5]}, r"pull must return .*; got \{3"),
+        (np.ones(12), "row 0 waits for 3 rewards and got a number: .*sums"),
     ],
 )
 def test_drive_says_what_pull_must_return(result: object, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         cbg.drive(TwoRounds(), lambda *_: result, PROBLEM)
+
+
+@pytest.mark.parametrize(
+    ("policy", "changes", "message"),
+    [
+        ("random", {}, "random states no guarantee"),
+        ("naive", {"sigma": 0.3}, "sigma = 0.3 is less than half the width of the support"),
+        ("naive", {"epsilon": 1.0}, "epsilon covers all rewards"),
+    ],
+)
+def test_likely_mistakes_are_told_once(
+    policy: str, changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.db"
+    with pytest.warns(UserWarning, match=message):
+        cbg.Study(policy, replace(PROBLEM, **changes), path)
+    with warnings.catch_warnings(action="error"):
+        cbg.Study.open(path)
 
 
 def test_drive_takes_what_the_agents_give() -> None:
@@ -249,7 +270,7 @@ def test_drive_takes_what_the_agents_give() -> None:
         calls.append(int(times.sum()))
         rewards = MEANS[agents % 2, arms]
         if len(calls) == 1:  # only one of each row is back
-            return rewards
+            return rewards[:, None]
         return {"sums": rewards * times}
 
     with pytest.warns(UserWarning, match="fewer rewards than asked for"):
