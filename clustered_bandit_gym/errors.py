@@ -28,16 +28,11 @@ class UnknownSetting(UserError, TypeError):
             text = text.replace(repr(name), f"{name!r}{suggestion(name, self.known)}")
         return text
 
-
-@contextmanager
-def keywords_of(*owners: Callable[..., Any]) -> Iterator[None]:
-    """Inside, the keywords of `owners` may have been meant by an unknown one."""
-    try:
-        yield
-    except UnknownSetting as error:
+    def among(self, *owners: Callable[..., Any]) -> UnknownSetting:
+        """The same error, where the keywords of `owners` may have been meant, too."""
         for owner in owners:
-            error.known |= signature(owner).parameters.keys()
-        raise
+            self.known |= signature(owner).parameters.keys()
+        return self
 
 
 class ImpossibleReward(UserError):

@@ -38,12 +38,11 @@ def make(spec: str) -> Policy | StepPolicy:
     ``learned:model.zip``.
     """
     name, _, rest = spec.partition(":")
-    meant = suggestion(name.lower().replace("_", "-"), POLICIES)
     if name in POLICIES:
         cls = resolve_name(POLICIES[name])
     elif rest:
         attribute, _, rest = rest.partition(":")
-        cls = load_object(f"{name}:{attribute}", f"policy {spec!r}{meant}")
+        cls = load_object(f"{name}:{attribute}", f"policy {spec!r}{_meant(name)}")
         if not (isinstance(cls, type) and issubclass(cls, Policy | StepPolicy)):
             raise UserError(
                 f"policy {spec!r}: {attribute!r} of {name!r} is not a class derived from cbg.Policy or cbg.StepPolicy"
@@ -54,7 +53,7 @@ def make(spec: str) -> Policy | StepPolicy:
         if name in ENGINES:
             raise UserError(f"{name!r} is an engine, not a policy: naive:engine={name}")
         raise UserError(
-            f"unknown policy {spec!r}{meant}; known: {', '.join(POLICIES)}, or "
+            f"unknown policy {spec!r}{_meant(name)}; known: {', '.join(POLICIES)}, or "
             "module:Class for your own"
         )
     items = [item.strip() for item in rest.split(",") if item.strip()]
@@ -71,3 +70,7 @@ def make(spec: str) -> Policy | StepPolicy:
             f"policy {spec!r}: its constructor raised {type(error).__name__}: {error}; its settings: "
             f"{names}"
         ) from error
+
+
+def _meant(name: str) -> str:
+    return suggestion(name.lower().replace("_", "-"), POLICIES)

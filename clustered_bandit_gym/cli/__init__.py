@@ -3,7 +3,10 @@
 from importlib.util import find_spec
 
 if find_spec("typer") is None:
-    raise SystemExit("clustered-bai needs typer: pip install 'clustered-bandit-gym[cli]'")
+    raise SystemExit(
+        "typer is not installed; it comes with the extra 'cli': in a clone .venv/bin/pip install "
+        "-c constraints.txt -e '.[cli]'"
+    )
 
 # Importing a module registers its commands, in the order in which `--help` lists them.
 from clustered_bandit_gym.cli import (  # noqa: F401, I001

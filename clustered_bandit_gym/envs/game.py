@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clustered_bandit_gym._types import Array, Bools, Floats, Ints, Rng, Values
-from clustered_bandit_gym.errors import UnknownSetting, UserError, keywords_of
+from clustered_bandit_gym.errors import UnknownSetting, UserError
 from clustered_bandit_gym.game.checks import amount
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.instance import Instance
@@ -77,8 +77,10 @@ class GameSettings:
                 f"told takes a dict of {', '.join(HIDDEN)}, and --hide these names; got {told!r}"
             )
         kinds = [kind for kind in type(self).mro() if issubclass(kind, GameSettings)]
-        with keywords_of(*kinds):
+        try:
             source = _source(instance, generator, settings | generator_kwargs)
+        except UnknownSetting as error:
+            raise error.among(*kinds) from None
         self._generator = source
         #: The instance of every episode, if `instance` or `instance_seed` fixes one.
         self.fixed_instance = source if isinstance(source, Instance) else None

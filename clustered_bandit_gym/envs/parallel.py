@@ -12,7 +12,7 @@ from clustered_bandit_gym._types import Floats, Ints, Values
 from clustered_bandit_gym.envs.actions import integers
 from clustered_bandit_gym.envs.env import ClusteredBAIEnv, Space, tables
 from clustered_bandit_gym.envs.flat_env import box_features
-from clustered_bandit_gym.errors import UserError, keywords_of, needs_extra
+from clustered_bandit_gym.errors import UnknownSetting, UserError, needs_extra
 from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.federation import Federation
 from clustered_bandit_gym.game.payloads import bits_for
@@ -84,8 +84,10 @@ class ParallelClusteredBAI(ParallelEnv[str, Any, int]):  # type: ignore[misc]
         self.observation = check_choice("observation", observation, ("dict", "box"))
         self.max_cycles = None if max_cycles is None else whole(max_cycles, "max_cycles")
         # It draws the games, holds what was pulled, and draws pictures.
-        with keywords_of(ParallelClusteredBAI):
+        try:
             self._core = ClusteredBAIEnv(**settings)
+        except UnknownSetting as error:
+            raise error.among(ParallelClusteredBAI) from None
         self.render_mode = self._core.render_mode
         self.n_arms = self._core.n_arms
         self.possible_agents = [f"agent_{i}" for i in range(self._core.n_agents)]

@@ -15,7 +15,7 @@ from clustered_bandit_gym.envs.actions import action_mask, empirical_best, integ
 from clustered_bandit_gym.envs.flat_env import FlatClusteredBAIEnv, box_features
 from clustered_bandit_gym.envs.game import Arrays, InstanceBuffer
 from clustered_bandit_gym.envs.rendering import Frame, draw_frame
-from clustered_bandit_gym.errors import UserError, keywords_of, needs_extra
+from clustered_bandit_gym.errors import UnknownSetting, UserError, needs_extra
 from clustered_bandit_gym.game.checks import check_choice, whole
 from clustered_bandit_gym.game.instance import Instance
 
@@ -64,8 +64,10 @@ class ClusteredBAIVectorEnv(VectorEnv[Any, Array, Array]):
         check_choice("render_mode", render_mode, (None, *self.metadata["render_modes"]))
         if max_episode_steps is not None:
             settings.setdefault("max_pulls", max_episode_steps)
-        with keywords_of(ClusteredBAIVectorEnv):
+        try:
             game = FlatClusteredBAIEnv(**settings)
+        except UnknownSetting as error:
+            raise error.among(ClusteredBAIVectorEnv) from None
         manual = self.autoreset_mode is AutoresetMode.DISABLED
         if manual or game.max_pulls_per_agent is not None or game.batch_rewards is None:
             raise UserError(

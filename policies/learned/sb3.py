@@ -11,7 +11,7 @@ from gymnasium import spaces
 from clustered_bandit_gym._types import Array, Values
 from clustered_bandit_gym.envs.actions import action_mask, integers
 from clustered_bandit_gym.envs.vector_env import ClusteredBAIVectorEnv, row_of
-from clustered_bandit_gym.errors import UserError, keywords_of, needs_extra
+from clustered_bandit_gym.errors import UnknownSetting, UserError, needs_extra
 from clustered_bandit_gym.game.checks import check_choice
 from clustered_bandit_gym.policies.learned.features import SIZE, TOP, Features, Seen
 
@@ -63,8 +63,10 @@ class SB3VecEnv(VecEnv):
             settings["observation"] = "dict"
         if settings.get("render_mode") is not None:
             raise UserError("SB3VecEnv draws no pictures; gym.make(id, render_mode=...) does")
-        with keywords_of(SB3VecEnv):
+        try:
             self.envs = envs = ClusteredBAIVectorEnv(n_envs, **{**spec.kwargs, **settings})
+        except UnknownSetting as error:
+            raise error.among(SB3VecEnv) from None
         self.features = None
         space = envs.single_observation_space
         action_space = envs.single_action_space

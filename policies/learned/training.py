@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clustered_bandit_gym._types import FilePath, Values
-from clustered_bandit_gym.errors import UserError, keywords_of, needs_extra
+from clustered_bandit_gym.errors import UnknownSetting, UserError, needs_extra
 from clustered_bandit_gym.game.checks import check_choice, whole
 
 
@@ -84,8 +84,10 @@ def make_model(
         raise UserError("players of the board make single pulls; pull_sizes is for SB3VecEnv")
     torch.set_num_threads(1)  # the networks are small: more threads only wait for each other
     rewards = {"pull_cost": pull_cost, "error_penalty": error_penalty}
-    with keywords_of(make_model):
+    try:
         envs = SB3VecEnv(env, "auto", n_envs=whole(n_envs, "n_envs"), **rewards, **settings)
+    except UnknownSetting as error:
+        raise error.among(make_model) from None
     game = envs.envs.game
     game.limit = min(game.limit, 10 * game.n_agents * game.n_arms)
     n_steps = max(min(n_steps, ceil(steps / n_envs)), ceil(2 / n_envs))
