@@ -35,9 +35,6 @@ CATALOGUE: dict[str, Entry] = {
     "ClusteredBAI-v0": Entry(
         "Any instance or generator; by default the paper's first data set with N = 9", {}
     ),
-    "ClusteredBAI-Discrete-v0": Entry(
-        "The same with a flat action space, for learning libraries", {}
-    ),
     "ClusteredBAI-PaperSmall-v0": Entry(
         "Paper, data set 1: M = 3, K = 10, fixed means", {"generator": "paper-small"}
     ),

@@ -6,11 +6,12 @@ import ast
 import re
 from pathlib import Path
 
+import gymnasium as gym
 import house
 import pytest
 
 import clustered_bandit_gym as cbg
-from clustered_bandit_gym import envs_registry, policies
+from clustered_bandit_gym import policies
 
 #: Names that users and scripts rely on. Names may be added, none may go.
 PUBLIC = """
@@ -103,7 +104,7 @@ def test_public_policies_environments_and_verbs() -> None:
     from clustered_bandit_gym.cli import app
 
     assert [name for name in CLASSES if not hasattr(policies, name)] == []
-    assert set(IDS) <= set(envs_registry.CATALOGUE)
+    assert set(IDS) <= gym.registry.keys()
     assert set(VERBS) <= {str(command.name) for command in app.registered_commands}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Literal
 
@@ -62,7 +61,7 @@ def audit(
             replays=replays,
             out=out,
             max_seconds=max_seconds,
-            progress=not quiet and sys.stderr.isatty(),
+            progress=not quiet,
         )
     show_document(report, format_)
     if format_ == "text":

@@ -169,12 +169,15 @@ def plan(
 
     Example: clustered-bai study plan -n 40 -k 4 -m 3 --gaps 0.1 0.3
     """
+    from clustered_bandit_gym.envs.game import HIDDEN
     from clustered_bandit_gym.game.rewards import Bernoulli, Gaussian
     from clustered_bandit_gym.game.tables import read_bandits
     from clustered_bandit_gym.study import plan as simulate
 
     if sigma is not None and (rewards == "bernoulli" or not sigma > 0):
         raise UserError(f"--sigma is a positive number, for --rewards gaussian; got {sigma}")
+    for name in hide or ():
+        check_choice("--hide", name, tuple(HIDDEN))
     made = simulate(
         n_agents,
         n_arms,

@@ -76,6 +76,7 @@ def verify(folder: Path, *, replay: int = 20, secret_seed: bool = False, yes: bo
         if secret_seed:
             table = fresh(folder).rename_axis(columns=None).reset_index()
             others = table.to_string(index=False, float_format="{:.3g}".format)
+            others = others if len(table) else "none: no cell is solved"
     except UserError as error:
         say(f"NOT VERIFIED: {error}", fg="red")
         raise typer.Exit(FAILED) from None
@@ -95,16 +96,16 @@ def board(
     folders: list[Path],
     *,
     out: Path = Path("leaderboard.html"),
-    format_: Literal["html", "json"] = "html",
+    format_: Literal["html", "json", "text"] = "html",
     highlight: Several = None,
 ) -> None:
-    """The leaderboard: one self-contained HTML page, or JSON. No trial is replayed.
+    """The leaderboard: one self-contained HTML page, JSON, or a table. No trial is replayed.
 
     Example: clustered-bai suite board mine submissions/quick/* --highlight mine
     """
-    from clustered_bandit_gym.suite.leaderboard import board_json, leaderboard_page
+    from clustered_bandit_gym.suite.leaderboard import board_json, board_text, leaderboard_page
 
-    if format_ == "json":
-        typer.echo(board_json(folders))
+    if format_ != "html":
+        typer.echo(board_json(folders) if format_ == "json" else board_text(folders))
     else:
         write(leaderboard_page(folders, highlight or []), out)

@@ -252,6 +252,10 @@ class Copier(Pickler):  # type: ignore[misc]
             return cached_again, (obj.__wrapped__, obj.cache_parameters())
         if isinstance(obj, FunctionType):
             _, arguments, *rest = self._dynamic_function_reduce(obj)
+            # cloudpickle does not see the global names in the body of a class.
+            bodies = [one for one in codes(obj.__code__) if not one.co_flags & inspect.CO_OPTIMIZED]
+            names = {name for body in bodies for name in body.co_names} & obj.__globals__.keys()
+            rest[0][1]["__globals__"] |= {name: obj.__globals__[name] for name in names}
             return make_function, arguments, *rest
         # Without the id by which cloudpickle would find the original class in this process.
         make, (*arguments, _, extra), *rest = _dynamic_class_reduce(obj)

@@ -228,7 +228,7 @@ def progress_of(total: int, done: int, shown: bool) -> Iterator[Any]:
             before = bar.n
             if stuck or lines:
                 passed = bar.format_dict["elapsed"]
-                text = f"{bar.n:,} of {total:,} trials after {passed:,.0f} s"
+                text = f"{bar.n:,} of {bar.total:,} trials after {passed:,.0f} s"
                 bar.write(text + hint * stuck, file=sys.stderr)
             if stuck:
                 hint = ""  # once

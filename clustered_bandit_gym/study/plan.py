@@ -104,7 +104,7 @@ def plan(
     elif not 0 < gaps[0] <= gaps[1]:
         raise UserError(f"gaps must be two numbers, 0 < least <= most, got {gaps}")
     else:
-        if whole(n_clusters, "n_clusters") > whole(n_arms, "n_arms"):
+        if whole(n_clusters, "n_clusters") > whole(n_arms, "n_arms", 2):
             _warn("more clusters than arms")
         settings["generator"] = partial(
             guess, n_agents=n_agents, shape=(n_clusters, n_arms), gaps=gaps, rewards=law

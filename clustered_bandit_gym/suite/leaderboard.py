@@ -15,12 +15,14 @@ from importlib.resources import files
 from itertools import product
 
 import numpy as np
+import pandas as pd
 
 from clustered_bandit_gym._types import FilePath, Values
 from clustered_bandit_gym._version import __version__
 from clustered_bandit_gym.errors import UserError
 from clustered_bandit_gym.harness.output.page import fill
 from clustered_bandit_gym.harness.output.style import styles_of
+from clustered_bandit_gym.harness.scoring.numbers import number
 from clustered_bandit_gym.suite.cells import TRACKS, played_cells
 from clustered_bandit_gym.suite.checker import checked
 from clustered_bandit_gym.suite.files import Submission
@@ -164,3 +166,12 @@ def leaderboard_page(folders: Sequence[FilePath], highlight: Sequence[str] = ())
 def board_json(folders: Sequence[FilePath]) -> str:
     """The order as JSON: one object per track, class and policy."""
     return json.dumps(standings(load_all(folders)), indent=1, allow_nan=False)
+
+
+def board_text(folders: Sequence[FilePath]) -> str:
+    """The order as a table for a terminal."""
+    names = ["track", "class", "rank", "policy", "solved", "vs_bound", "busiest", "bits_per_agent"]
+    table = pd.DataFrame(standings(load_all(folders)))[[*names, "rounds"]]
+    return table.map(lambda one: number(one) if isinstance(one, float) else one or "").to_string(
+        index=False
+    )

@@ -22,8 +22,8 @@ from scripted import check_clustered_env, same_data, scripted_play
 import clustered_bandit_gym as cbg
 from clustered_bandit_gym.envs_registry import CATALOGUE, register
 
-IDS = [name for name, entry in CATALOGUE.items() if not entry.needs_data]
 DISCRETE = "ClusteredBAI-Discrete-v0"
+IDS = [DISCRETE, *(name for name, entry in CATALOGUE.items() if not entry.needs_data)]
 every_id = pytest.mark.parametrize("name", IDS)
 
 #: Estimates of unbounded rewards are unbounded.
@@ -137,7 +137,7 @@ def test_async_vectorisation() -> None:
     """Workers are fresh processes, which import the package through the id alone. One slow start for all ids."""
     makers = [
         lambda name=name: gym.make(f"clustered_bandit_gym:{name}")
-        for name in ("ClusteredBAI-v0", IDS[2])
+        for name in ("ClusteredBAI-v0", "ClusteredBAI-PaperSmall-v0")
     ]
     envs = gym.vector.AsyncVectorEnv(makers, context="spawn")
     try:

@@ -147,6 +147,22 @@ def test_bad_programs(
     assert federation.ledger.cost == 0
 
 
+def test_programs_of_another_form_and_shapes_that_do_not_fit() -> None:
+    federation = small()
+    for program, down in ((lambda block, arm: None, ()), (lambda block: None, Flag(True))):
+        with pytest.raises(ValueError, match=r"is called with the block and one array for each"):
+            federation.local([0], program, down)
+    with pytest.raises(TypeError, match="NoneType"):  # not every TypeError is one of the form
+        federation.local([0], lambda block: None + 1)
+    for times in (2, [2, 2]):
+        with pytest.raises(
+            ValueError, match=r"need one entry for each request, .*got \[\(2,\), \(3,\)"
+        ):
+            federation.pull([0, 1], [0, 1, 2], times)
+    with pytest.raises(ValueError, match="need one entry for each request"):
+        federation.local([0, 1], lambda block: block.pull(np.array([0, 1]), np.array([0, 1, 2])))
+
+
 def test_phases_nest_and_end_with_an_error() -> None:
     federation = small()
     federation.pull(0, 0, 1)

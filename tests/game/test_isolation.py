@@ -50,6 +50,22 @@ def test_every_block_sees_the_centres_values_and_changes_none() -> None:
     assert np.array_equal(seen, [[[step, 10 + step, 20 + step, 0]] * 3 for step in range(3)])
 
 
+#: Used nowhere but in the body of a class inside of a program.
+WEIGHTS = (3.0, 4.0)
+
+
+def test_the_body_of_a_class_finds_global_names() -> None:
+    view = strict_view(1)
+
+    def program(block: Any) -> Reals:
+        class Scores:
+            total = sum(WEIGHTS)
+
+        return Reals([[Scores.total]])
+
+    assert view.local(view.agents, program) == 7.0
+
+
 def test_one_object_under_two_names_stays_one() -> None:
     view, array = strict_view(1), np.zeros(2)
     same = array

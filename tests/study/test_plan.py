@@ -99,7 +99,7 @@ def test_the_command_and_its_mistakes(tmp_path: Path) -> None:
     assert "give means, or gaps" in error("study", "plan", "-n", 6)
     good = ("-n", 6, "-k", 3, "-m", 2, "--gaps", 0.3, 0.5)
     for wrong in ((*good, "-m", -3), (*good, "-k", 0), (*good, "-n", -6)):
-        assert "must be a whole number >= 1" in error("study", "plan", *wrong)
+        assert "must be a whole number >= " in error("study", "plan", *wrong)
     (tmp_path / "m.csv").write_text("0.9,0.2\n0.9,0.3\n")
     means = ("-n", 6, "--means", tmp_path / "m.csv")
     assert "give means, or gaps with n_arms and n_clusters, not both" in error(

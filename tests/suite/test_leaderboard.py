@@ -129,6 +129,8 @@ def test_the_order_as_a_table(folders: list[Path]) -> None:
 
 
 def test_the_command_prints_json(folders: list[Path]) -> None:
+    table = CliRunner().invoke(app, ["suite", "board", str(folders[0]), "--format", "text"])
+    assert table.output.split()[:5] == ["track", "class", "rank", "policy", "solved"]
     found = CliRunner().invoke(app, ["suite", "board", str(folders[0]), "--format", "json"])
     assert found.exit_code == 0
     assert json.loads(found.output)[0]["policy"] == "naive"

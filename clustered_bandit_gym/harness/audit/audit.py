@@ -18,7 +18,7 @@ from clustered_bandit_gym.harness.audit.games import GAMES, AuditGame
 from clustered_bandit_gym.harness.audit.report import AuditReport
 from clustered_bandit_gym.harness.play import Row, Task, Work, resolve_policies
 from clustered_bandit_gym.harness.replay import reproduced
-from clustered_bandit_gym.harness.run import check_backend, progress_bar, run
+from clustered_bandit_gym.harness.run import check_backend, progress_of, run
 from clustered_bandit_gym.harness.scoring.numbers import counted
 from clustered_bandit_gym.harness.scoring.plausibility import implausible
 from clustered_bandit_gym.harness.scoring.verdict import Verdict, verdict
@@ -99,8 +99,7 @@ def audit(
     budget = max_pulls or budget_of(policy)
     games = [tally.cell.env(tally.delta, budget) for tally in tallies]
     work = Work(games, [(label, policy)], seed)
-    bar = progress_bar(desc=f"audit of {label}", unit="trial", disable=not progress)
-    with bar, Resume(out, work) as kept:
+    with progress_of(0, 0, progress) as bar, Resume(out, work) as kept:
         played: dict[Task, Row] = {}
         known = kept.rows()
         while tasks := _next_tasks(tallies):
